@@ -1,0 +1,70 @@
+package config
+
+import (
+	"errors"
+	"maps"
+	"math"
+	"slices"
+
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"github.com/gputopology/gpu-topology-scheduler/pkg/apis/gputopology/v1alpha1"
+	"github.com/gputopology/gpu-topology-scheduler/pkg/topology"
+)
+
+const (
+	// minGBps is the smallest rate that is not rounded to 0: rates count in MB/s.
+	minGBps = 0.001
+	// maxGBps is the largest rate that topology accepts.
+	maxGBps = 10_000
+)
+
+// Validate returns every fault of arguments that SetDefaults has been at, each with its field and value; nil without any.
+func Validate(args *GPUTopologyArgs) error { return ValidateArgs(nil, args).ToAggregate() }
+
+// ValidateArgs is Validate for arguments that stand at path.
+func ValidateArgs(path *field.Path, args *GPUTopologyArgs) field.ErrorList {
+	var errs field.ErrorList
+	if policies := []NUMAPolicy{NUMAPolicyNone, NUMAPolicyPrefer, NUMAPolicyRequire}; !slices.Contains(policies, args.NUMAPolicy) {
+		errs = append(errs, field.NotSupported(path.Child("numaPolicy"), args.NUMAPolicy, policies))
+	}
+	if packings := []NodePacking{NodePackingPack, NodePackingSpread}; !slices.Contains(packings, args.NodePacking) {
+		errs = append(errs, field.NotSupported(path.Child("nodePacking"), args.NodePacking, packings))
+	}
+	for i, dialect := range args.RecordDialects {
+		at := path.Child("recordDialects").Index(i)
+		switch {
+		case !slices.Contains(v1alpha1.Dialects(), dialect):
+			errs = append(errs, field.NotSupported(at, dialect, v1alpha1.Dialects()))
+		case slices.Contains(args.RecordDialects[:i], dialect):
+			errs = append(errs, field.Duplicate(at, dialect))
+		}
+	}
+	return append(errs, validateBandwidths(path.Child("bandwidths"), args)...)
+}
+
+func validateBandwidths(path *field.Path, args *GPUTopologyArgs) field.ErrorList {
+	var errs field.ErrorList
+	for _, name := range slices.Sorted(maps.Keys(args.Bandwidths)) {
+		gbps, at := args.Bandwidths[name], path.Key(name)
+		switch _, known := bandwidths[name]; {
+		case !known:
+			errs = append(errs, field.NotSupported(at, name, BandwidthNames()))
+		case math.IsNaN(gbps) || gbps < minGBps || gbps > maxGBps:
+			errs = append(errs, field.Invalid(at, gbps, "must be a rate from 0.001 to 10000 GB/s"))
+		}
+	}
+	if len(errs) > 0 {
+		return errs
+	}
+	// What is left to go wrong is the order of the rates among each other.
+	if err := args.rates().Validate(); err != nil {
+		reason := err.Error()
+		var spec *topology.SpecError
+		if errors.As(err, &spec) {
+			reason = spec.Field + ": " + spec.Reason
+		}
+		errs = append(errs, field.Invalid(path, args.Bandwidths, reason))
+	}
+	return errs
+}

@@ -1,0 +1,60 @@
+package v1alpha1
+
+// GroupName is the prefix of every key of this project.
+const GroupName = "gputopology.io"
+
+// Keys that this project writes.
+const (
+	// AllocationAnnotation, on a pod, holds its Record. The scheduler writes it on the Binding: a bound pod has it,
+	// an unbound one has not.
+	AllocationAnnotation = GroupName + "/allocation"
+	// TopologyAnnotation, on a node, describes its cards (ParseTopology). Written by an administrator or an agent.
+	TopologyAnnotation = GroupName + "/topology"
+)
+
+// Keys of a pod's request.
+const (
+	// VRAMResource is an extended resource of a container: bytes of memory that it wants on each of its cards.
+	// It is kept out of the node's allocatable, so the scheduler must have NodeResourcesFit ignore the group.
+	VRAMResource = GroupName + "/vram"
+	// VRAMCardsAnnotation is the number of cards on which each container with VRAMResource wants that memory,
+	// 1 to 64; 1 if absent.
+	VRAMCardsAnnotation = GroupName + "/vram-cards"
+	// ComputeMilliAnnotation is the compute that goes with VRAMResource on each card, in thousandths of a card,
+	// 0 to 1000; absent or 0 promises none.
+	ComputeMilliAnnotation = GroupName + "/compute-milli"
+	// NUMAPolicyAnnotation says what a pod wants of the NUMA nodes of its cards: PolicyNone, PolicyPrefer or
+	// PolicyRequire. If absent, the scheduler's configuration decides.
+	NUMAPolicyAnnotation = GroupName + "/numa-policy"
+	// NICProximityAnnotation says whether a pod's cards need a network adapter at PIX or PXB: PolicyNone (as if
+	// absent), PolicyPrefer or PolicyRequire.
+	NICProximityAnnotation = GroupName + "/nic-proximity"
+)
+
+// Values of NUMAPolicyAnnotation and NICProximityAnnotation. They are compared exactly: no other case, no blanks.
+const (
+	// PolicyNone ignores the property.
+	PolicyNone = "none"
+	// PolicyPrefer picks the better set of cards among sets of equal bandwidth.
+	PolicyPrefer = "prefer"
+	// PolicyRequire accepts no other set.
+	PolicyRequire = "require"
+)
+
+// The record dialects: annotations of node agents that the scheduler can write beside AllocationAnnotation. The values are
+// what recordDialects in the plugin's arguments accepts.
+const (
+	// DialectHAMi is for HAMi's device plugin.
+	DialectHAMi = "hami"
+	// DialectKoordinator is for koordlet.
+	DialectKoordinator = "koordinator"
+	// DialectVolcano is for volcano-vgpu-device-plugin.
+	DialectVolcano = "volcano"
+)
+
+// Dialects returns all record dialects, ascending.
+func Dialects() []string { return []string{DialectHAMi, DialectKoordinator, DialectVolcano} }
+
+// MaxAnnotationBytes bounds one annotation. It is what the API server allows for all annotations of an object
+// together (k8s.io/apimachinery, validation.TotalAnnotationSizeLimitB).
+const MaxAnnotationBytes = 256 << 10
