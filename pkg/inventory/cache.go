@@ -1,0 +1,143 @@
+package inventory
+
+import (
+	"reflect"
+	"sync"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	resourcev1 "k8s.io/api/resource/v1"
+)
+
+// Cache remembers what Resolve made of each node, so that a node update that changes nothing the sources read (the
+// kubelet sends one every few seconds) costs a comparison and no parsing. Nodes that are described in the same words
+// and whose cards have no UUIDs share one topology. It holds one entry for each node name it was asked for and not
+// told to forget.
+//
+// A Cache is safe for concurrent use; calls for one node must follow the order of its updates.
+type Cache struct {
+	opts Options
+
+	mu     sync.Mutex // guards everything below
+	nodes  map[string]*cached
+	shared map[string]*sharedResult
+	// scratch holds the inputs of the node asked for; it is kept for its memory.
+	scratch inputs
+}
+
+// cached is the last answer for one node.
+type cached struct {
+	in     inputs
+	result Result
+	at     time.Time // the time by which ages were judged
+	shared string    // the key of the shared result in use, empty for one of the node's own
+}
+
+// sharedResult is the answer for every node with one set of inputs.
+type sharedResult struct {
+	result Result
+	nodes  int
+}
+
+// NewCache returns an empty cache. o.Now is not used: Resolve is given the time.
+func NewCache(o Options) *Cache {
+	return &Cache{opts: o, nodes: make(map[string]*cached), shared: make(map[string]*sharedResult)}
+}
+
+// Resolve returns what package function Resolve does for the cache's options and the given time. changed is false
+// where the result equals the one that the last call for the node returned, Until apart; it is true for a node that
+// was not asked for before, and for one that was replaced by another of its name.
+func (c *Cache) Resolve(node *v1.Node, slices []*resourcev1.ResourceSlice, now time.Time) (res Result, changed bool) {
+	c.mu.Lock()
+	in := &c.scratch
+	in.collect(node, slices)
+	old := c.nodes[node.Name]
+	if old != nil && old.in.equal(in) && !old.expired(now) {
+		old.in, c.scratch = c.scratch, old.in // the strings of the new object, so that the old one can go
+		res = old.result
+		c.mu.Unlock()
+		return res, false
+	}
+	fresh := &cached{in: in.clone(), at: now, shared: in.sharedKey()}
+	if s := c.shared[fresh.shared]; s != nil {
+		fresh.result = s.result
+		changed = c.store(node.Name, fresh)
+		c.mu.Unlock()
+		return fresh.result, changed
+	}
+	c.mu.Unlock()
+
+	o := c.opts
+	o.Now = now
+	fresh.result = Resolve(node, slices, o)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	changed = c.store(node.Name, fresh)
+	return fresh.result, changed
+}
+
+// store puts an entry in place of the node's last one and reports whether they differ.
+func (c *Cache) store(name string, fresh *cached) (changed bool) {
+	old := c.nodes[name]
+	changed = old == nil || old.in.uid != fresh.in.uid || !sameResult(old.result, fresh.result)
+	if fresh.shared != "" {
+		s := c.shared[fresh.shared]
+		if s == nil {
+			s = &sharedResult{result: fresh.result}
+			c.shared[fresh.shared] = s
+		}
+		s.nodes++
+		fresh.result = s.result
+	} else if !changed {
+		fresh.result.Topology = old.result.Topology
+	}
+	c.release(old)
+	c.nodes[name] = fresh
+	return changed
+}
+
+// sameResult compares everything but Until.
+func sameResult(a, b Result) bool {
+	a.Until, b.Until = time.Time{}, time.Time{}
+	if a.Topology == b.Topology {
+		a.Topology, b.Topology = nil, nil
+	}
+	return reflect.DeepEqual(a, b)
+}
+
+// expired reports whether the answer would be another at this time.
+func (e *cached) expired(now time.Time) bool {
+	return !e.result.Until.IsZero() && !now.Before(e.result.Until) || now.Before(e.at) && e.judgesAge()
+}
+
+// judgesAge reports whether the answer depends on the time. A clock that steps back makes such an answer void.
+func (e *cached) judgesAge() bool {
+	return e.result.Source == SourceAnnotation && e.in.has(annotationTopologyAt)
+}
+
+// Forget drops a node that is gone. A node that is not known is no error.
+func (c *Cache) Forget(name string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.release(c.nodes[name])
+	delete(c.nodes, name)
+}
+
+// release gives up an entry's part of a shared result.
+func (c *Cache) release(e *cached) {
+	if e == nil || e.shared == "" {
+		return
+	}
+	if s := c.shared[e.shared]; s != nil {
+		if s.nodes--; s.nodes == 0 {
+			delete(c.shared, e.shared)
+		}
+	}
+}
+
+// Len returns the number of nodes held.
+func (c *Cache) Len() int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return len(c.nodes)
+}
