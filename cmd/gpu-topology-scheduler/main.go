@@ -1,0 +1,26 @@
+// Command gpu-topology-scheduler is a kube-scheduler with the GPU plugins of this module.
+package main
+
+import (
+	"os"
+
+	"k8s.io/component-base/cli"
+	_ "k8s.io/component-base/metrics/prometheus/clientgo" // client and workqueue metrics
+	_ "k8s.io/component-base/metrics/prometheus/version"  // build version metric
+	"k8s.io/kubernetes/cmd/kube-scheduler/app"
+
+	_ "github.com/gputopology/gpu-topology-scheduler/pkg/apis/config" // makes plugin args known to the configuration decoder
+	"github.com/gputopology/gpu-topology-scheduler/pkg/engine"
+	"github.com/gputopology/gpu-topology-scheduler/pkg/plugins/gputopology"
+	"github.com/gputopology/gpu-topology-scheduler/pkg/preflight"
+)
+
+func main() {
+	shared := engine.New(engine.Options{})
+	cmd := app.NewSchedulerCommand(
+		app.WithPlugin(gputopology.Name, gputopology.New(shared)),
+	)
+	cmd.Use = "gpu-topology-scheduler"
+	preflight.Wrap(cmd)
+	os.Exit(cli.Run(cmd))
+}

@@ -1,0 +1,147 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	clientset "k8s.io/client-go/kubernetes"
+	"k8s.io/klog/v2"
+	fwk "k8s.io/kube-scheduler/framework"
+	schedutil "k8s.io/kubernetes/pkg/scheduler/util"
+
+	"github.com/gputopology/gpu-topology-scheduler/pkg/apis/gputopology/v1alpha1"
+	"github.com/gputopology/gpu-topology-scheduler/pkg/ledger"
+	"github.com/gputopology/gpu-topology-scheduler/pkg/metrics"
+)
+
+const (
+	// bindRounds is how often a Binding whose answer was lost is sent.
+	bindRounds = 3
+	// readBackTimeout bounds one read of the pod after a failed bind.
+	readBackTimeout = 5 * time.Second
+)
+
+// ErrBindUnknown means that the outcome of a bind could not be learned: its cards stay held.
+var ErrBindUnknown = errors.New("the outcome of the bind is not known yet; the cards stay held until the pod can be read back")
+
+// fate is what a pod, read back, says of a Binding.
+type fate uint8
+
+const (
+	// fateUnread: the pod could not be read.
+	fateUnread fate = iota
+	// fateUnbound: the pod has no node.
+	fateUnbound
+	// fateOurs: the pod is bound to our node with our record.
+	fateOurs
+	// fateLost: the pod is gone or bound otherwise; this Binding can never be committed.
+	fateLost
+)
+
+// Bind sends the Binding, whose annotations hold the allocation record, and learns its outcome. It returns nil only for
+// a pod that is bound as asked, and then the ledger has it confirmed. After ErrBindUnknown the ledger keeps the cards
+// whatever Unreserve says; after any other error they may be given back.
+func (e *Engine) Bind(ctx context.Context, handle fwk.Handle, binding *v1.Binding) error {
+	uid := ledger.PodUID(binding.UID)
+	err := e.bind(ctx, handle, binding)
+	switch {
+	case err == nil:
+		e.ledger.Confirm(uid)
+	case errors.Is(err, ErrBindUnknown):
+		metrics.BindOutcomes.WithLabelValues(metrics.BindUnknown).Inc()
+		e.suspect(binding)
+	default:
+		metrics.BindOutcomes.WithLabelValues(metrics.BindFailed).Inc()
+	}
+	return err
+}
+
+func (e *Engine) bind(ctx context.Context, handle fwk.Handle, binding *v1.Binding) error {
+	logger := klog.FromContext(ctx)
+	// The binding cycle's context ends when its pod is deleted; learning the outcome must not.
+	detached := context.WithoutCancel(ctx)
+	var last error
+	for range bindRounds {
+		last = post(ctx, handle, binding)
+		if last == nil {
+			metrics.BindOutcomes.WithLabelValues(metrics.BindSuccess).Inc()
+			return nil
+		}
+		found, err := readBack(detached, handle.ClientSet(), binding)
+		logger.V(2).Info("Bind failed, pod read back", "pod", klog.KRef(binding.Namespace, binding.Name), "node", binding.Target.Name, "err", last, "fate", found, "readErr", err)
+		switch found {
+		case fateOurs:
+			metrics.BindOutcomes.WithLabelValues(metrics.BindConfirmed).Inc()
+			return nil
+		case fateLost:
+			return last
+		case fateUnbound:
+			if answered(last) {
+				return last
+			}
+		case fateUnread:
+		}
+		if ctx.Err() != nil {
+			break
+		}
+	}
+	return fmt.Errorf("%w: %w", ErrBindUnknown, last)
+}
+
+// post sends the Binding in the way the default binder does.
+func post(ctx context.Context, handle fwk.Handle, binding *v1.Binding) error {
+	cacher := handle.APICacher()
+	if cacher == nil {
+		return schedutil.BindPod(ctx, handle.ClientSet(), binding)
+	}
+	finished, err := cacher.BindPod(binding)
+	if err != nil {
+		return err
+	}
+	return cacher.WaitOnFinish(ctx, finished)
+}
+
+// answered reports whether the error is the server's own final word on the request: nothing of it is still under way.
+func answered(err error) bool {
+	var status apierrors.APIStatus
+	if !errors.As(err, &status) {
+		return false
+	}
+	return !apierrors.IsTimeout(err) && !apierrors.IsServerTimeout(err) && !apierrors.IsServiceUnavailable(err)
+}
+
+// readBack asks the API server, not a cache, what became of the Binding.
+func readBack(ctx context.Context, client clientset.Interface, binding *v1.Binding) (fate, error) {
+	pod, err := read(ctx, client, binding)
+	if apierrors.IsNotFound(err) {
+		return fateLost, nil
+	}
+	if err != nil {
+		return fateUnread, err
+	}
+	return fateOf(pod, binding), nil
+}
+
+func read(ctx context.Context, client clientset.Interface, binding *v1.Binding) (*v1.Pod, error) {
+	ctx, cancel := context.WithTimeout(ctx, readBackTimeout)
+	defer cancel()
+	return client.CoreV1().Pods(binding.Namespace).Get(ctx, binding.Name, metav1.GetOptions{})
+}
+
+func fateOf(pod *v1.Pod, binding *v1.Binding) fate {
+	switch {
+	case pod.UID != binding.UID:
+		return fateLost
+	case pod.Spec.NodeName == "":
+		return fateUnbound
+	case pod.Spec.NodeName == binding.Target.Name &&
+		pod.Annotations[v1alpha1.AllocationAnnotation] == binding.Annotations[v1alpha1.AllocationAnnotation]:
+		return fateOurs
+	}
+	return fateLost
+}

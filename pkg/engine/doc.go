@@ -1,0 +1,26 @@
+// Package engine wires the pure core to one scheduler process.
+//
+// There is one Engine a process, however many profiles its configuration has: every plugin instance shares its ledger,
+// chooser and clock, since two ledgers would sell one card twice. It owns the goroutines of this module:
+//
+//	Start (first plugin built) --> observe registers its informer handlers
+//	                           --> report loop:  queue of events  -> API server   (bounded, drops and counts when full)
+//	                           --> resolve loop: binds of unknown outcome -> read back until known
+//	Close (scheduler stops)    --> both loops are waited for
+//
+// # Binds
+//
+// Bind sends one Binding that carries the allocation record, so that a bound pod has its record and an unbound one has
+// not. An error does not tell whether the Binding was committed, so the pod is read back before anything is released:
+//
+//	POST binding --nil--> bound
+//	     |error
+//	     v
+//	GET pod --ours--> bound            --elsewhere or gone--> failed
+//	     |not bound: answered by the server --> failed
+//	     |           answer lost --> POST again (the server refuses a second commit), at most three rounds
+//	     |cannot be read or still open
+//	     v
+//	ledger.Suspect: the cards stay held; the resolve loop reads on. A pod still unbound after lateCommit (an API server
+//	gives up a request after 60 s, its default --request-timeout) is given back and woken.
+package engine

@@ -1,0 +1,103 @@
+package engine
+
+import (
+	"context"
+	"sort"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/klog/v2"
+	fwk "k8s.io/kube-scheduler/framework"
+
+	"github.com/gputopology/gpu-topology-scheduler/pkg/ledger"
+)
+
+const (
+	// resolvePeriod is the time between two reads of pods whose bind has no known outcome.
+	resolvePeriod = time.Second
+	// lateCommit is the age after which a Binding that is not visible will never be: an API server gives a request
+	// up after 60 s (kube-apiserver --request-timeout, default 1m0s).
+	lateCommit = 61 * time.Second
+)
+
+// suspect is a Binding whose outcome is not known.
+type suspect struct {
+	binding *v1.Binding
+	since   time.Time
+}
+
+func (e *Engine) suspect(binding *v1.Binding) {
+	uid := ledger.PodUID(binding.UID)
+	if !e.ledger.Suspect(uid) {
+		return // a pod event has settled it meanwhile
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.suspects[uid] = &suspect{binding: binding, since: e.clock.Now()}
+}
+
+func (e *Engine) resolveLoop(ctx context.Context, handle fwk.Handle) {
+	ticker := e.clock.NewTicker(resolvePeriod)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticker.C():
+			e.resolve(ctx, handle)
+		}
+	}
+}
+
+// resolve reads every suspect once.
+func (e *Engine) resolve(ctx context.Context, handle fwk.Handle) {
+	for _, s := range e.openSuspects() {
+		if ctx.Err() != nil {
+			return
+		}
+		if e.resolveOne(ctx, handle, s) {
+			e.mu.Lock()
+			delete(e.suspects, ledger.PodUID(s.binding.UID))
+			e.mu.Unlock()
+		}
+	}
+}
+
+func (e *Engine) openSuspects() []*suspect {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	open := make([]*suspect, 0, len(e.suspects))
+	for _, s := range e.suspects {
+		open = append(open, s)
+	}
+	sort.Slice(open, func(i, j int) bool { return open[i].binding.UID < open[j].binding.UID })
+	return open
+}
+
+// resolveOne returns true when the suspect is settled.
+func (e *Engine) resolveOne(ctx context.Context, handle fwk.Handle, s *suspect) bool {
+	logger := klog.FromContext(ctx)
+	uid := ledger.PodUID(s.binding.UID)
+	if _, stage, ok := e.ledger.Holding(uid); !ok || stage != ledger.StageUnknown {
+		return true // a pod event was faster
+	}
+	pod, err := read(ctx, handle.ClientSet(), s.binding)
+	switch {
+	case apierrors.IsNotFound(err), err == nil && pod.UID != s.binding.UID:
+		e.ledger.Release(uid)
+		return true
+	case err != nil:
+		logger.V(4).Info("Pod with a bind of unknown outcome cannot be read yet", "pod", klog.KRef(s.binding.Namespace, s.binding.Name), "err", err)
+		return false
+	case pod.Spec.NodeName != "":
+		e.Observer().PodSeen(pod)
+		return true
+	case e.clock.Since(s.since) < lateCommit:
+		return false
+	}
+	logger.V(2).Info("Bind of unknown outcome was never committed, its cards are free again", "pod", klog.KObj(pod), "node", s.binding.Target.Name)
+	e.ledger.Refute(uid)
+	handle.Activate(logger, map[string]*v1.Pod{pod.Namespace + "/" + pod.Name: pod})
+	return true
+}

@@ -1,0 +1,66 @@
+package metrics
+
+import (
+	"sync"
+
+	"k8s.io/component-base/metrics"
+	"k8s.io/component-base/metrics/legacyregistry"
+)
+
+const subsystem = "gpu_topology_scheduler"
+
+// Outcomes of a bind, values of the label outcome of BindOutcomes.
+const (
+	// BindSuccess is a Binding that the API server acknowledged.
+	BindSuccess = "success"
+	// BindConfirmed is a Binding whose answer was lost and that the pod, read back, shows to be committed.
+	BindConfirmed = "confirmed"
+	// BindUnknown is a Binding whose outcome could not be learned yet; its cards stay held.
+	BindUnknown = "unknown"
+	// BindFailed is a Binding that was not committed.
+	BindFailed = "failed"
+)
+
+// Results of a reservation, values of the label result of Reservations.
+const (
+	// ReserveSuccess took the cards.
+	ReserveSuccess = "success"
+	// ReserveConflict found the cards taken since Filter.
+	ReserveConflict = "conflict"
+	// ReserveError met broken input or a broken invariant.
+	ReserveError = "error"
+)
+
+var (
+	// Reservations counts reservations of cards by result.
+	Reservations = counterVec("reservations_total", "Reservations of GPU cards by result.", "result")
+	// Rollbacks counts reservations given back by Unreserve.
+	Rollbacks = counter("rollbacks_total", "Reservations of GPU cards given back by Unreserve.")
+	// BindOutcomes counts Bindings of GPU pods by outcome.
+	BindOutcomes = counterVec("bind_outcomes_total", "Bindings of GPU pods by outcome.", "outcome")
+	// InventoryProblems counts node descriptions that could not be used, by their source.
+	InventoryProblems = counterVec("inventory_problems_total", "Faults found in descriptions of nodes' GPUs by source.", "source")
+	// UnreadableRecords counts bound pods that are charged by their number of cards since their record is missing or damaged, by cause.
+	UnreadableRecords = counterVec("unreadable_records_total", "Bound GPU pods without a readable allocation record by cause.", "cause")
+	// ReportsDropped counts events that were not sent since the queue was full.
+	ReportsDropped = counter("reports_dropped_total", "Events not sent because the report queue was full.")
+)
+
+func opts(name, help string) *metrics.CounterOpts {
+	return &metrics.CounterOpts{Subsystem: subsystem, Name: name, Help: help, StabilityLevel: metrics.ALPHA}
+}
+
+func counter(name, help string) *metrics.Counter { return metrics.NewCounter(opts(name, help)) }
+
+func counterVec(name, help, label string) *metrics.CounterVec {
+	return metrics.NewCounterVec(opts(name, help), []string{label})
+}
+
+var register sync.Once
+
+// Register adds the metrics to the process's registry. Calls after the first do nothing.
+func Register() {
+	register.Do(func() {
+		legacyregistry.MustRegister(Reservations, Rollbacks, BindOutcomes, InventoryProblems, UnreadableRecords, ReportsDropped)
+	})
+}

@@ -1,0 +1,145 @@
+package observe
+
+import (
+	"errors"
+
+	v1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/klog/v2"
+
+	"github.com/gputopology/gpu-topology-scheduler/pkg/apis/gputopology/v1alpha1"
+	"github.com/gputopology/gpu-topology-scheduler/pkg/ledger"
+	"github.com/gputopology/gpu-topology-scheduler/pkg/metrics"
+	"github.com/gputopology/gpu-topology-scheduler/pkg/record"
+	"github.com/gputopology/gpu-topology-scheduler/pkg/request"
+)
+
+const (
+	reasonUnreadable = "GPURecordUnreadable"
+	reasonEdited     = "GPURecordEdited"
+	actionAccount    = "AccountGPUs"
+
+	causeMissing = "missing"
+	causeDamaged = "damaged"
+)
+
+func (o *Observer) podHandler() cache.ResourceEventHandler {
+	return cache.ResourceEventHandlerFuncs{
+		AddFunc:    func(p any) { o.PodSeen(p.(*v1.Pod)) },
+		UpdateFunc: func(old, p any) { o.podUpdated(old.(*v1.Pod), p.(*v1.Pod)) },
+		DeleteFunc: func(p any) {
+			if pod, ok := objectOf[*v1.Pod](o.logger, p); ok {
+				o.ledger.Release(ledger.PodUID(pod.UID))
+			}
+		},
+	}
+}
+
+// PodChanged brings the ledger in line with the informer's store where a pod is said to be gone: a pod that is not in the
+// store any more, whose name belongs to another pod, or that has ended, holds nothing. One that is there keeps what it
+// holds: the scheduler also speaks of a deleted pod where only a reservation was given back.
+func (o *Observer) PodChanged(pod *v1.Pod) {
+	o.settlePod(pod.Namespace, pod.Name, ledger.PodUID(pod.UID))
+}
+
+func (o *Observer) settlePod(namespace, name string, uid ledger.PodUID) {
+	current, err := o.pods.Pods(namespace).Get(name)
+	switch {
+	case err != nil && !apierrors.IsNotFound(err):
+		o.logger.Error(err, "Pod cannot be read from the informer's store", "pod", klog.KRef(namespace, name))
+	case err != nil, ledger.PodUID(current.UID) != uid, terminal(current):
+		o.ledger.Release(uid)
+	}
+}
+
+// PodSeen brings the ledger in line with a pod as the API shows it.
+func (o *Observer) PodSeen(pod *v1.Pod) {
+	uid := ledger.PodUID(pod.UID)
+	switch {
+	case terminal(pod):
+		o.ledger.Release(uid)
+	case pod.Spec.NodeName != "":
+		if h, ok := o.holdingOf(pod); ok {
+			o.adopted(pod, o.ledger.Adopt(h))
+		}
+	}
+}
+
+func (o *Observer) podUpdated(old, pod *v1.Pod) {
+	uid := ledger.PodUID(pod.UID)
+	if old.UID != pod.UID {
+		o.podReplaced(old, pod)
+		return
+	}
+	if !terminal(pod) && pod.Spec.NodeName != "" && old.Spec.NodeName == pod.Spec.NodeName {
+		held, stage, known := o.ledger.Holding(uid)
+		if known && stage == ledger.StageBound && string(held.Node) == pod.Spec.NodeName {
+			o.recordChanged(old, pod, held)
+			return
+		}
+	}
+	o.PodSeen(pod)
+}
+
+// podReplaced handles an update that hides a delete and an add of the same name.
+func (o *Observer) podReplaced(old, pod *v1.Pod) {
+	if !terminal(pod) && pod.Spec.NodeName != "" {
+		if h, ok := o.holdingOf(pod); ok {
+			o.adopted(pod, o.ledger.Replace(ledger.PodUID(old.UID), h))
+			return
+		}
+	}
+	o.ledger.Release(ledger.PodUID(old.UID))
+	o.PodSeen(pod)
+}
+
+// recordChanged looks at the record of a pod that the ledger has as bound. A record that appears for a pod whose cards
+// are not known is taken; any other change is reported and changes nothing.
+func (o *Observer) recordChanged(old, pod *v1.Pod, held ledger.Holding) {
+	if old.Annotations[v1alpha1.AllocationAnnotation] == pod.Annotations[v1alpha1.AllocationAnnotation] {
+		return
+	}
+	if len(held.Cards) == 0 {
+		o.PodSeen(pod)
+		return
+	}
+	o.logger.Info("Allocation record of a bound pod was changed by somebody else; the cards it started with stay charged", "pod", klog.KObj(pod), "node", pod.Spec.NodeName)
+	o.report.Report(pod, reasonEdited, actionAccount, "annotation "+v1alpha1.AllocationAnnotation+" was changed after the pod was bound; the cards it started with stay charged")
+}
+
+// holdingOf returns what a bound pod holds; false for a pod without GPUs.
+func (o *Observer) holdingOf(pod *v1.Pod) (ledger.Holding, bool) {
+	text, has := pod.Annotations[v1alpha1.AllocationAnnotation]
+	cause := causeMissing
+	if has {
+		h, err := record.ParseHolding(pod)
+		if err == nil {
+			return h, true
+		}
+		cause = causeDamaged
+		o.logger.Info("Allocation record cannot be read, the pod is charged by its number of cards", "pod", klog.KObj(pod), "node", pod.Spec.NodeName, "err", err, "bytes", len(text))
+		o.report.Report(pod, reasonUnreadable, actionAccount, "annotation "+v1alpha1.AllocationAnnotation+": "+err.Error())
+	}
+	cards, instances := request.FromPodForeign(pod)
+	if cards == 0 && len(instances) == 0 {
+		return ledger.Holding{}, false
+	}
+	metrics.UnreadableRecords.WithLabelValues(cause).Inc()
+	return record.ForeignHolding(pod, cards, instances), true
+}
+
+func (o *Observer) adopted(pod *v1.Pod, err error) {
+	switch {
+	case err == nil:
+	case errors.Is(err, ledger.ErrReleased):
+		o.logger.V(4).Info("Late event of a pod that has ended", "pod", klog.KObj(pod))
+	default:
+		o.logger.Error(err, "Bound pod cannot be charged", "pod", klog.KObj(pod), "node", pod.Spec.NodeName)
+		o.report.Report(pod, reasonUnreadable, actionAccount, err.Error())
+	}
+}
+
+func terminal(pod *v1.Pod) bool {
+	return pod.Status.Phase == v1.PodSucceeded || pod.Status.Phase == v1.PodFailed
+}

@@ -1,0 +1,105 @@
+package gputopology
+
+import (
+	"context"
+	"fmt"
+	"reflect"
+
+	v1 "k8s.io/api/core/v1"
+	resourcev1 "k8s.io/api/resource/v1"
+	utilfeature "k8s.io/apiserver/pkg/util/feature"
+	"k8s.io/klog/v2"
+	fwk "k8s.io/kube-scheduler/framework"
+	"k8s.io/kubernetes/pkg/features"
+	schedutil "k8s.io/kubernetes/pkg/scheduler/util"
+
+	"github.com/gputopology/gpu-topology-scheduler/pkg/inventory"
+	"github.com/gputopology/gpu-topology-scheduler/pkg/request"
+)
+
+// EventsToRegister lists what can cure a rejection of this plugin:
+//
+//	a pod that held GPUs is gone       -> "used" cards come free; a contradiction between pods may end
+//	the pod itself is changed          -> a request that could not be read may be readable now
+//	a node is added or described anew  -> more, other or healthy cards
+//	a ResourceSlice of the GPU driver  -> the same, where DRA describes the node
+//
+// The scheduler's informer handlers, which ask the hints, run beside the engine's. Each hint therefore first makes sure that
+// the ledger has heard of the event: a pod that is woken before would be refused again and sleep on.
+func (p *Plugin) EventsToRegister(context.Context) ([]fwk.ClusterEventWithHint, error) {
+	events := []fwk.ClusterEventWithHint{
+		{Event: fwk.ClusterEvent{Resource: fwk.AssignedPod, ActionType: fwk.Delete}, QueueingHintFn: p.afterPodDeleted},
+		{Event: fwk.ClusterEvent{Resource: fwk.TargetPod, ActionType: fwk.Update}, QueueingHintFn: p.afterPodUpdated},
+		{Event: fwk.ClusterEvent{Resource: fwk.Node, ActionType: fwk.Add | fwk.UpdateNodeAllocatable | fwk.UpdateNodeLabel | fwk.UpdateNodeAnnotation}, QueueingHintFn: p.afterNodeChange},
+	}
+	if utilfeature.DefaultFeatureGate.Enabled(features.DynamicResourceAllocation) {
+		events = append(events, fwk.ClusterEventWithHint{
+			Event: fwk.ClusterEvent{Resource: fwk.ResourceSlice, ActionType: fwk.Add | fwk.Update | fwk.Delete}, QueueingHintFn: p.afterSliceChange,
+		})
+	}
+	return events, nil
+}
+
+// afterPodDeleted queues when the pod that ended, or whose reservation was given back, held cards.
+func (p *Plugin) afterPodDeleted(_ klog.Logger, _ *v1.Pod, oldObj, _ any) (fwk.QueueingHint, error) {
+	ended, _, err := schedutil.As[*v1.Pod](oldObj, nil)
+	if err != nil {
+		return fwk.Queue, err
+	}
+	p.engine.Observer().PodChanged(ended)
+	cards, instances := request.FromPodForeign(ended)
+	return queueIf(cards > 0 || len(instances) > 0), nil
+}
+
+// afterPodUpdated queues when the pod's own request reads differently now.
+func (p *Plugin) afterPodUpdated(_ klog.Logger, pod *v1.Pod, oldObj, newObj any) (fwk.QueueingHint, error) {
+	before, after, err := schedutil.As[*v1.Pod](oldObj, newObj)
+	if err != nil {
+		return fwk.Queue, err
+	}
+	if after.UID != pod.UID {
+		return fwk.QueueSkip, nil
+	}
+	was, wasErr := p.requestOf(before)
+	is, isErr := p.requestOf(after)
+	return queueIf(!reflect.DeepEqual(was, is) || fmt.Sprint(wasErr) != fmt.Sprint(isErr)), nil
+}
+
+// afterNodeChange queues when something that inventory reads has changed.
+func (p *Plugin) afterNodeChange(_ klog.Logger, _ *v1.Pod, oldObj, newObj any) (fwk.QueueingHint, error) {
+	before, after, err := schedutil.As[*v1.Node](oldObj, newObj)
+	if err != nil {
+		return fwk.Queue, err
+	}
+	p.engine.Observer().NodeChanged(after.Name)
+	if before == nil {
+		return queueIf(inventory.Describes(after)), nil
+	}
+	if inventory.SameInputs(before, after) {
+		return fwk.QueueSkip, nil
+	}
+	return queueIf(inventory.Describes(before) || inventory.Describes(after)), nil
+}
+
+// afterSliceChange queues for slices of the GPU driver that belong to a node.
+func (p *Plugin) afterSliceChange(_ klog.Logger, _ *v1.Pod, oldObj, newObj any) (fwk.QueueingHint, error) {
+	before, after, err := schedutil.As[*resourcev1.ResourceSlice](oldObj, newObj)
+	if err != nil {
+		return fwk.Queue, err
+	}
+	hint := fwk.QueueSkip
+	for _, slice := range []*resourcev1.ResourceSlice{before, after} {
+		if slice != nil && slice.Spec.Driver == inventory.DRADriver {
+			p.engine.Observer().SliceChanged(slice)
+			hint = fwk.Queue
+		}
+	}
+	return hint, nil
+}
+
+func queueIf(cures bool) fwk.QueueingHint {
+	if cures {
+		return fwk.Queue
+	}
+	return fwk.QueueSkip
+}

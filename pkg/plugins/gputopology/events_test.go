@@ -1,0 +1,75 @@
+package gputopology
+
+import (
+	"testing"
+
+	v1 "k8s.io/api/core/v1"
+	resourcev1 "k8s.io/api/resource/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/klog/v2"
+	fwk "k8s.io/kube-scheduler/framework"
+
+	"github.com/gputopology/gpu-topology-scheduler/pkg/apis/gputopology/v1alpha1"
+	kit "github.com/gputopology/gpu-topology-scheduler/pkg/testkit"
+)
+
+// TestHints asks every hint for both of its answers.
+func TestHints(t *testing.T) {
+	f := newFixture(t)
+	waiting := kit.Pod("ns", "waiting", kit.UID("w"), kit.GPUs(2))
+	node := kit.Node("n1", kit.N8s("n1"))
+	change := func(edit func(*v1.Node)) *v1.Node {
+		n := node.DeepCopy()
+		edit(n)
+		return n
+	}
+	slice := func(driver string) *resourcev1.ResourceSlice {
+		return &resourcev1.ResourceSlice{Spec: resourcev1.ResourceSliceSpec{Driver: driver}}
+	}
+	repaired := kit.Pod("ns", "waiting", kit.UID("w"), kit.GPUs(2), kit.Annotate(v1alpha1.NUMAPolicyAnnotation, v1alpha1.PolicyNone))
+	tests := map[string]struct {
+		hint     fwk.QueueingHintFn
+		old, new any
+		want     fwk.QueueingHint
+	}{
+		"a pod with GPUs ended":           {f.afterPodDeleted, kit.Pod("ns", "x", kit.GPUs(1)), nil, fwk.Queue},
+		"a pod with a share ended":        {f.afterPodDeleted, kit.Pod("ns", "x", kit.VRAM(1000, 1)), nil, fwk.Queue},
+		"a pod without GPUs ended":        {f.afterPodDeleted, kit.Pod("ns", "x"), nil, fwk.QueueSkip},
+		"its own request changed":         {f.afterPodUpdated, waiting, repaired, fwk.Queue},
+		"something else of it changed":    {f.afterPodUpdated, waiting, kit.Pod("ns", "waiting", kit.UID("w"), kit.GPUs(2), kit.Annotate("a", "b")), fwk.QueueSkip},
+		"another pod changed":             {f.afterPodUpdated, kit.Pod("ns", "y", kit.UID("y")), kit.Pod("ns", "y", kit.UID("y"), kit.GPUs(1)), fwk.QueueSkip},
+		"a GPU node came":                 {f.afterNodeChange, nil, node, fwk.Queue},
+		"a node without GPUs came":        {f.afterNodeChange, nil, &v1.Node{}, fwk.QueueSkip},
+		"a node offers fewer cards":       {f.afterNodeChange, node, change(func(n *v1.Node) { n.Status.Allocatable["nvidia.com/gpu"] = resource.MustParse("7") }), fwk.Queue},
+		"a node is described anew":        {f.afterNodeChange, node, change(func(n *v1.Node) { n.Annotations[v1alpha1.TopologyAnnotation] = `{"v":1,"cards":[]}` }), fwk.Queue},
+		"a node has more CPU":             {f.afterNodeChange, node, change(func(n *v1.Node) { n.Status.Allocatable["cpu"] = resource.MustParse("9") }), fwk.QueueSkip},
+		"the GPU driver published":        {f.afterSliceChange, nil, slice("gpu.nvidia.com"), fwk.Queue},
+		"another driver published":        {f.afterSliceChange, nil, slice("nic.example.com"), fwk.QueueSkip},
+		"the GPU driver withdrew a slice": {f.afterSliceChange, slice("gpu.nvidia.com"), nil, fwk.Queue},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			got, err := tt.hint(klog.Background(), waiting, tt.old, tt.new)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got != tt.want {
+				t.Errorf("hint is %v, want %v", got, tt.want)
+			}
+		})
+	}
+}
+
+// TestEveryEventHasAHint: an event without one would wake every waiting pod.
+func TestEveryEventHasAHint(t *testing.T) {
+	f := newFixture(t)
+	events, err := f.EventsToRegister(f.ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, e := range events {
+		if e.QueueingHintFn == nil {
+			t.Errorf("event %s has no hint", e.Event.Label())
+		}
+	}
+}

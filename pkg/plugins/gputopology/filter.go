@@ -1,0 +1,55 @@
+package gputopology
+
+import (
+	"context"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/klog/v2"
+	fwk "k8s.io/kube-scheduler/framework"
+
+	"github.com/gputopology/gpu-topology-scheduler/pkg/ledger"
+)
+
+const (
+	reasonNoGPUs     = "node(s) had no GPUs"
+	reasonNoFacts    = "node(s) had GPUs that no source describes"
+	reasonQuarantine = "node(s) had contradicting GPU allocations"
+)
+
+// Filter says whether the cards that are free on the node can meet the request. Before it refuses a node that has changed
+// it has the ledger catch up with the scheduler's own cache.
+func (p *Plugin) Filter(ctx context.Context, state fwk.CycleState, pod *v1.Pod, node fwk.NodeInfo) *fwk.Status {
+	s := requestOf(state)
+	if s == nil || node.Node() == nil {
+		return nil
+	}
+	name := node.Node().Name
+	status := p.fits(ctx, s, pod, name)
+	if status == nil {
+		return nil
+	}
+	if _, dryRun := s.adjusted[ledger.NodeName(name)]; !dryRun && p.engine.Observer().CatchUp(name, node.GetGeneration()) {
+		return p.fits(ctx, s, pod, name)
+	}
+	return status
+}
+
+func (p *Plugin) fits(ctx context.Context, s *requestState, pod *v1.Pod, node string) *fwk.Status {
+	a := p.allocation(s, node)
+	switch {
+	case a == nil:
+		return fwk.NewStatus(fwk.UnschedulableAndUnresolvable, reasonNoGPUs)
+	case a.Topology == nil:
+		return fwk.NewStatus(fwk.UnschedulableAndUnresolvable, reasonNoFacts)
+	case a.Topology.Len() == 0:
+		return fwk.NewStatus(fwk.UnschedulableAndUnresolvable, reasonNoGPUs)
+	case a.Quarantined:
+		return fwk.NewStatus(fwk.Unschedulable, reasonQuarantine)
+	}
+	rejection := p.engine.Chooser().Fits(&a.View, s.request)
+	if rejection == nil {
+		return nil
+	}
+	klog.FromContext(ctx).V(5).Info("Node does not fit", "pod", klog.KObj(pod), "node", node, "reason", rejection)
+	return refuse(rejection, a)
+}

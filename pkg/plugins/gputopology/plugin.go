@@ -1,0 +1,73 @@
+package gputopology
+
+import (
+	"context"
+	"fmt"
+	"io"
+
+	"k8s.io/apimachinery/pkg/runtime"
+	fwk "k8s.io/kube-scheduler/framework"
+	frameworkruntime "k8s.io/kubernetes/pkg/scheduler/framework/runtime"
+
+	"github.com/gputopology/gpu-topology-scheduler/pkg/apis/config"
+	"github.com/gputopology/gpu-topology-scheduler/pkg/engine"
+)
+
+// Name is the plugin's name in a KubeSchedulerConfiguration.
+const Name = "GPUTopology"
+
+// Plugin implements the extension points of GPUTopology. One instance serves one profile; all share one engine.
+type Plugin struct {
+	engine *engine.Engine
+	handle fwk.Handle
+	args   *config.GPUTopologyArgs
+}
+
+var (
+	_ fwk.PreFilterPlugin     = &Plugin{}
+	_ fwk.PreFilterExtensions = &Plugin{}
+	_ fwk.FilterPlugin        = &Plugin{}
+	_ fwk.PreScorePlugin      = &Plugin{}
+	_ fwk.ScorePlugin         = &Plugin{}
+	_ fwk.ScoreExtensions     = &Plugin{}
+	_ fwk.ReservePlugin       = &Plugin{}
+	_ fwk.BindPlugin          = &Plugin{}
+	_ fwk.EnqueueExtensions   = &Plugin{}
+	_ fwk.SignPlugin          = &Plugin{}
+	_ io.Closer               = &Plugin{}
+)
+
+// New returns the factory of the plugin for a process whose state is shared.
+func New(shared *engine.Engine) frameworkruntime.PluginFactory {
+	return func(ctx context.Context, object runtime.Object, handle fwk.Handle) (fwk.Plugin, error) {
+		args, err := argsOf(object)
+		if err != nil {
+			return nil, err
+		}
+		if err := shared.Start(ctx, handle, args); err != nil {
+			return nil, err
+		}
+		return &Plugin{engine: shared, handle: handle, args: args}, nil
+	}
+}
+
+func argsOf(object runtime.Object) (*config.GPUTopologyArgs, error) {
+	args, ok := object.(*config.GPUTopologyArgs)
+	if !ok {
+		if object != nil {
+			return nil, fmt.Errorf("args of plugin %s are of type %T, want GPUTopologyArgs", Name, object)
+		}
+		args = &config.GPUTopologyArgs{}
+		config.SetDefaults(args)
+	}
+	if err := config.Validate(args); err != nil {
+		return nil, fmt.Errorf("args of plugin %s: %w", Name, err)
+	}
+	return args, nil
+}
+
+// Name returns the plugin's name.
+func (*Plugin) Name() string { return Name }
+
+// Close stops the engine's loops when the scheduler ends.
+func (p *Plugin) Close() error { return p.engine.Close() }

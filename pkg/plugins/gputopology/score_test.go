@@ -1,0 +1,71 @@
+package gputopology
+
+import (
+	"context"
+	"testing"
+
+	fwk "k8s.io/kube-scheduler/framework"
+	"pgregory.net/rapid"
+
+	"github.com/gputopology/gpu-topology-scheduler/pkg/allocate"
+	"github.com/gputopology/gpu-topology-scheduler/pkg/apis/config"
+	"github.com/gputopology/gpu-topology-scheduler/pkg/topology"
+)
+
+// TestGradeExample is the worked example of the formula.
+func TestGradeExample(t *testing.T) {
+	a := newGrade(allocate.Quality{Bottleneck: topology.FromGBps(300), Remaining: 4, FreeLeft: 4}, 8, config.NodePackingPack)
+	b := newGrade(allocate.Quality{Bottleneck: topology.FromGBps(30)}, 8, config.NodePackingPack)
+	scores := normalize(a, b)
+	if scores[0] != 87 || scores[1] != 46 {
+		t.Errorf("scores are %v, want [87 46]", scores)
+	}
+}
+
+// TestCaseB135ScoreRange: whatever the nodes offer, scores stay in [0, 100], equal grades give equal scores and a wider
+// ring never scores less.
+func TestCaseB135ScoreRange(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		packing := rapid.SampledFrom([]config.NodePacking{config.NodePackingPack, config.NodePackingSpread}).Draw(t, "packing")
+		n := rapid.IntRange(0, 6).Draw(t, "nodes")
+		grades := make([]grade, n)
+		qualities := make([]allocate.Quality, n)
+		for i := range grades {
+			total := rapid.IntRange(0, 64).Draw(t, "total")
+			qualities[i] = allocate.Quality{
+				Bottleneck: topology.Bandwidth(rapid.Int64Range(0, 2_000_000).Draw(t, "bottleneck")),
+				Remaining:  rapid.IntRange(0, 64).Draw(t, "remaining"),
+				FreeLeft:   rapid.IntRange(0, total).Draw(t, "free"),
+			}
+			grades[i] = newGrade(qualities[i], total, packing)
+		}
+		scores := normalize(grades...)
+		for i, s := range scores {
+			if s < fwk.MinNodeScore || s > fwk.MaxNodeScore {
+				t.Fatalf("score %d of %+v", s, qualities[i])
+			}
+			for j := range scores {
+				if grades[i] == grades[j] && scores[i] != scores[j] {
+					t.Fatalf("equal grades score %d and %d", scores[i], scores[j])
+				}
+				same := grades[i].packing() == grades[j].packing() && grades[i].keep() == grades[j].keep()
+				if same && grades[i].bottleneck() > grades[j].bottleneck() && scores[i] < scores[j] {
+					t.Fatalf("ring of %s scores %d, ring of %s scores %d", qualities[i].Bottleneck, scores[i], qualities[j].Bottleneck, scores[j])
+				}
+			}
+		}
+	})
+}
+
+func normalize(grades ...grade) []int64 {
+	list := make(fwk.NodeScoreList, len(grades))
+	for i, g := range grades {
+		list[i].Score = int64(g)
+	}
+	(&Plugin{}).NormalizeScore(context.Background(), nil, nil, list)
+	out := make([]int64, len(list))
+	for i := range list {
+		out[i] = list[i].Score
+	}
+	return out
+}

@@ -1,0 +1,79 @@
+package gputopology
+
+import (
+	"maps"
+
+	fwk "k8s.io/kube-scheduler/framework"
+
+	"github.com/gputopology/gpu-topology-scheduler/pkg/allocate"
+	"github.com/gputopology/gpu-topology-scheduler/pkg/ledger"
+	"github.com/gputopology/gpu-topology-scheduler/pkg/topology"
+)
+
+const (
+	requestKey     fwk.StateKey = Name + "/request"
+	reservationKey fwk.StateKey = Name + "/reservation"
+)
+
+// requestState is what one scheduling cycle knows of its pod.
+type requestState struct {
+	request *allocate.Request
+	// adjusted holds the nodes on which a preemption dry run has taken pods away or put pods back; nil for none.
+	adjusted map[ledger.NodeName]*ledger.NodeGPUAllocation
+}
+
+// Clone copies what AddPod and RemovePod change; allocations themselves are immutable.
+func (s *requestState) Clone() fwk.StateData {
+	return &requestState{request: s.request, adjusted: maps.Clone(s.adjusted)}
+}
+
+// adjust makes the cycle see the node as given.
+func (s *requestState) adjust(a *ledger.NodeGPUAllocation) {
+	if a == nil {
+		return
+	}
+	if s.adjusted == nil {
+		s.adjusted = map[ledger.NodeName]*ledger.NodeGPUAllocation{}
+	}
+	s.adjusted[a.Name] = a
+}
+
+// ReservationState is what Reserve took, so that Bind and other plugins address exactly it. It is immutable.
+type ReservationState struct {
+	// NodeName is the node that holds the cards.
+	NodeName ledger.NodeName
+	// Choice is the set of cards, for the pod and for each of its containers.
+	Choice allocate.Choice
+	// Topology is the node's graph that the choice was made on.
+	Topology *topology.Node
+}
+
+// Clone returns the same state: it never changes.
+func (s *ReservationState) Clone() fwk.StateData { return s }
+
+// requestOf returns nil for a pod without GPUs and for a state that PreFilter has not seen.
+func requestOf(state fwk.CycleState) *requestState {
+	return read[*requestState](state, requestKey)
+}
+
+// Reservation returns what Reserve took in this cycle, nil if nothing.
+func Reservation(state fwk.CycleState) *ReservationState {
+	return read[*ReservationState](state, reservationKey)
+}
+
+// read returns the zero value for a missing state, a nil CycleState and data of another type.
+func read[T fwk.StateData](state fwk.CycleState, key fwk.StateKey) T {
+	var none T
+	if state == nil {
+		return none
+	}
+	data, err := state.Read(key)
+	if err != nil {
+		return none
+	}
+	typed, ok := data.(T)
+	if !ok {
+		return none
+	}
+	return typed
+}
