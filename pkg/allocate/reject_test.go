@@ -103,10 +103,10 @@ func TestShortRejections(t *testing.T) {
 		r    *allocate.Request
 		want string
 	}{
-		"whole":      {busyView(t), whole(4), "needs 4 whole GPUs, 3 are free"},
-		"share":      {fragments(t), share(20*gib, 1), "needs 20.0 GiB of 1 GPU: no card has 20.0 GiB free"},
-		"no compute": {promised(t), share(100*mib, 1), "needs 100.0 MiB of 1 GPU: no card has room"},
-		"no cards":   {emptyView(node(t, topology.Spec{})), whole(1), "needs 1 whole GPU, the node has no GPU"},
+		"whole":      {busyView(t), whole(4), "3 of 4 whole GPUs free"},
+		"share":      {fragments(t), share(20*gib, 1), "room for 20.0 GiB on 0 of 1 GPU"},
+		"no compute": {promised(t), share(100*mib, 1), "room for 100.0 MiB on 0 of 1 GPU"},
+		"no cards":   {emptyView(node(t, topology.Spec{})), whole(1), "0 of 1 whole GPU free"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -2,6 +2,7 @@ package observe
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"sort"
 	"strings"
@@ -91,6 +92,7 @@ func (o *Observer) NodeChanged(name string) {
 		o.inventory.Forget(name)
 		o.settled.Delete(name)
 		delete(o.problems, name)
+		delete(o.quarantines, name)
 		o.ledger.RemoveNode(ledger.NodeName(name))
 		return
 	}
@@ -104,6 +106,7 @@ func (o *Observer) NodeChanged(name string) {
 		o.ledger.RemoveNode(ledger.NodeName(name)) // a node without GPUs needs no entry
 	}
 	o.noteProblems(node, result)
+	o.noteQuarantineLocked(name)
 }
 
 // slicesOf returns the slices that describe a node, by name.
@@ -147,14 +150,14 @@ func (o *Observer) noteProblems(node *v1.Node, result inventory.Result) {
 func (o *Observer) Repeat() {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	names := make([]string, 0, len(o.problems))
-	for name := range o.problems {
-		names = append(names, name)
-	}
-	sort.Strings(names)
-	for _, name := range names {
+	for _, name := range slices.Sorted(maps.Keys(o.problems)) {
 		if node, err := o.nodes.Get(name); err == nil {
 			o.report.Report(node, reasonProblem, actionResolve, describe(o.problems[name]))
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(o.quarantines)) {
+		if node, err := o.nodes.Get(name); err == nil {
+			o.report.Report(node, reasonQuarantine, actionQuarantine, o.quarantines[name])
 		}
 	}
 }

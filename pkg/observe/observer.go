@@ -45,8 +45,9 @@ type Observer struct {
 	// never the other way round.
 	mu        sync.Mutex
 	inventory *inventory.Cache
-	// problems holds what was last reported of a node, so that it is reported once.
-	problems map[string][]inventory.Problem
+	// problems and quarantines hold what was last reported of a node, so that it is reported once.
+	problems    map[string][]inventory.Problem
+	quarantines map[string]string
 }
 
 // sliceIndex finds the ResourceSlices of the GPU driver by the node they describe.
@@ -61,6 +62,8 @@ func New(l *ledger.Ledger, rates topology.Rates, report Reporter, logger klog.Lo
 		clock:     c,
 		inventory: inventory.NewCache(inventory.Options{Rates: rates}),
 		problems:  map[string][]inventory.Problem{},
+
+		quarantines: map[string]string{},
 	}
 }
 

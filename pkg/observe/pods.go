@@ -30,7 +30,7 @@ func (o *Observer) podHandler() cache.ResourceEventHandler {
 		UpdateFunc: func(old, p any) { o.podUpdated(old.(*v1.Pod), p.(*v1.Pod)) },
 		DeleteFunc: func(p any) {
 			if pod, ok := objectOf[*v1.Pod](o.logger, p); ok {
-				o.ledger.Release(ledger.PodUID(pod.UID))
+				o.podEnded(pod)
 			}
 		},
 	}
@@ -55,15 +55,27 @@ func (o *Observer) settlePod(namespace, name string, uid ledger.PodUID) {
 
 // PodSeen brings the ledger in line with a pod as the API shows it.
 func (o *Observer) PodSeen(pod *v1.Pod) {
-	uid := ledger.PodUID(pod.UID)
 	switch {
 	case terminal(pod):
-		o.ledger.Release(uid)
+		o.podEnded(pod)
 	case pod.Spec.NodeName != "":
 		if h, ok := o.holdingOf(pod); ok {
 			o.adopted(pod, o.ledger.Adopt(h))
 		}
 	}
+}
+
+// podEnded releases what the pod held. The ledger remembers UIDs that ended, a bounded number of them: those of pods that
+// never asked for a GPU are kept out.
+func (o *Observer) podEnded(pod *v1.Pod) {
+	uid := ledger.PodUID(pod.UID)
+	if _, _, held := o.ledger.Holding(uid); !held {
+		if cards, instances := request.FromPodForeign(pod); cards == 0 && len(instances) == 0 {
+			return
+		}
+	}
+	o.ledger.Release(uid)
+	o.noteQuarantine(pod.Spec.NodeName)
 }
 
 func (o *Observer) podUpdated(old, pod *v1.Pod) {
@@ -132,6 +144,7 @@ func (o *Observer) holdingOf(pod *v1.Pod) (ledger.Holding, bool) {
 func (o *Observer) adopted(pod *v1.Pod, err error) {
 	switch {
 	case err == nil:
+		o.noteQuarantine(pod.Spec.NodeName)
 	case errors.Is(err, ledger.ErrReleased):
 		o.logger.V(4).Info("Late event of a pod that has ended", "pod", klog.KObj(pod))
 	default:

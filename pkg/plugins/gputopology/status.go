@@ -18,7 +18,7 @@ func refuse(rejection *allocate.Rejection, a *ledger.NodeGPUAllocation) *fwk.Sta
 	if rejection.Permanent {
 		code = fwk.UnschedulableAndUnresolvable
 	}
-	reason := rejection.Short()
+	reason := "node(s) had " + rejection.Short()
 	if !a.Foreign.Empty() || len(a.ForeignMIG()) > 0 {
 		reason += foreignNote
 	}
