@@ -1,0 +1,19 @@
+package manifests
+
+import (
+	"embed"
+	"io/fs"
+)
+
+const (
+	// Kustomization names the file that lists the others.
+	Kustomization = "kustomization.yaml"
+	// SchedulerConfig names the file with the KubeSchedulerConfiguration.
+	SchedulerConfig = "scheduler-config.yaml"
+)
+
+//go:embed base/*.yaml
+var files embed.FS
+
+// Base returns the files of manifests/base. The error is nil unless the program was built wrongly.
+func Base() (fs.FS, error) { return fs.Sub(files, "base") }

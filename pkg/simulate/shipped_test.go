@@ -1,0 +1,188 @@
+package simulate
+
+import (
+	"io/fs"
+	"strings"
+	"testing"
+	"testing/fstest"
+
+	"github.com/google/go-cmp/cmp"
+	schedulerconfig "k8s.io/kubernetes/pkg/scheduler/apis/config"
+	"k8s.io/kubernetes/pkg/scheduler/apis/config/scheme"
+	"sigs.k8s.io/yaml"
+
+	"github.com/gputopology/gpu-topology-scheduler/manifests"
+	_ "github.com/gputopology/gpu-topology-scheduler/pkg/apis/config" // makes our args known to the decoder
+)
+
+func TestShippedObjects(t *testing.T) {
+	base, err := manifests.Base()
+	if err != nil {
+		t.Fatal(err)
+	}
+	objects, err := shippedObjects(base)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, o := range objects {
+		got = append(got, strings.Trim(o.GetKind()+" "+o.GetNamespace()+"/"+o.GetName(), "/"))
+	}
+	want := []string{
+		"Namespace /gpu-topology-system",
+		"ServiceAccount gpu-topology-system/gpu-topology-scheduler",
+		"ClusterRole /gpu-topology-scheduler",
+		"ClusterRoleBinding /gpu-topology-scheduler",
+		"Role gpu-topology-system/gpu-topology-scheduler",
+		"RoleBinding gpu-topology-system/gpu-topology-scheduler",
+		"RoleBinding kube-system/gpu-topology-scheduler-authentication-reader",
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("objects (-want +got):\n%s", diff)
+	}
+}
+
+func TestShippedObjectsErrors(t *testing.T) {
+	const list = "resources: [a.yaml]"
+	tests := map[string]struct {
+		files map[string]string
+		want  string
+	}{
+		"no kustomization":        {nil, "kustomization.yaml"},
+		"nothing listed":          {map[string]string{"kustomization.yaml": "resources: []"}, "lists no resources"},
+		"kustomization is a list": {map[string]string{"kustomization.yaml": "- a"}, "kustomization.yaml"},
+		"file is missing":         {map[string]string{"kustomization.yaml": list}, "a.yaml"},
+		"not YAML":                {map[string]string{"kustomization.yaml": list, "a.yaml": "{"}, "a.yaml"},
+		"no kind":                 {map[string]string{"kustomization.yaml": list, "a.yaml": "apiVersion: v1\nmetadata: {name: x}"}, "object 0 has no apiVersion, kind or name"},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			files := fstest.MapFS{}
+			for file, text := range tc.files {
+				files[file] = &fstest.MapFile{Data: []byte(text)}
+			}
+			if _, err := shippedObjects(files); err == nil || !strings.Contains(err.Error(), tc.want) {
+				t.Errorf("error = %v, want one with %q", err, tc.want)
+			}
+		})
+	}
+}
+
+func TestDeriveConfig(t *testing.T) {
+	const shipped = `
+apiVersion: kubescheduler.config.k8s.io/v1
+kind: KubeSchedulerConfiguration
+leaderElection: {leaderElect: true, resourceName: gpu-topology-scheduler}
+clientConnection: {qps: 1000, burst: 2000}
+profiles:
+  - schedulerName: gpu-topology-scheduler
+    plugins:
+      bind: {enabled: [{name: GPUTopology}, {name: DefaultBinder}], disabled: [{name: "*"}]}
+    pluginConfig:
+      - {name: GPUTopology, args: {kind: GPUTopologyArgs}}
+      - {name: NodeResourcesFit, args: {kind: NodeResourcesFitArgs, ignoredResourceGroups: [gputopology.io]}}
+`
+	tests := map[string]struct {
+		changes []change
+		want    string
+	}{
+		"none": {nil, shipped},
+		"kubeconfig": {[]change{withKubeconfig("/tmp/k")}, `
+apiVersion: kubescheduler.config.k8s.io/v1
+kind: KubeSchedulerConfiguration
+leaderElection: {leaderElect: true, resourceName: gpu-topology-scheduler}
+clientConnection: {qps: 1000, burst: 2000, kubeconfig: /tmp/k}
+profiles:
+  - schedulerName: gpu-topology-scheduler
+    plugins:
+      bind: {enabled: [{name: GPUTopology}, {name: DefaultBinder}], disabled: [{name: "*"}]}
+    pluginConfig:
+      - {name: GPUTopology, args: {kind: GPUTopologyArgs}}
+      - {name: NodeResourcesFit, args: {kind: NodeResourcesFitArgs, ignoredResourceGroups: [gputopology.io]}}
+`},
+		"without plugins": {[]change{withoutPlugins}, `
+apiVersion: kubescheduler.config.k8s.io/v1
+kind: KubeSchedulerConfiguration
+leaderElection: {leaderElect: true, resourceName: gpu-topology-scheduler}
+clientConnection: {qps: 1000, burst: 2000}
+profiles:
+  - schedulerName: gpu-topology-scheduler
+    pluginConfig:
+      - {name: NodeResourcesFit, args: {kind: NodeResourcesFitArgs, ignoredResourceGroups: [gputopology.io]}}
+`},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			got, err := deriveConfig([]byte(shipped), tc.changes...)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(parseYAML(t, tc.want), parseYAML(t, string(got))); diff != "" {
+				t.Errorf("configuration (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestDeriveConfigErrors(t *testing.T) {
+	for name, shipped := range map[string]string{
+		"no profiles":          "kind: KubeSchedulerConfiguration",
+		"profiles is a map":    "profiles: {a: b}",
+		"a profile is a text":  "profiles: [a]",
+		"pluginConfig is text": "profiles: [{pluginConfig: a}]",
+		"not YAML":             "{",
+	} {
+		if got, err := deriveConfig([]byte(shipped), withoutPlugins); err == nil {
+			t.Errorf("%s: no error, got %s", name, got)
+		}
+	}
+}
+
+// Both configurations must be what the scheduler's strict decoder and validation accept.
+func TestDerivedConfigsAreValid(t *testing.T) {
+	base, err := manifests.Base()
+	if err != nil {
+		t.Fatal(err)
+	}
+	shipped, err := fs.ReadFile(base, manifests.SchedulerConfig)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, tc := range map[string]struct {
+		changes    []change
+		wantPlugin bool
+	}{
+		"as it ships":     {[]change{withKubeconfig("/tmp/k")}, true},
+		"without plugins": {[]change{withoutPlugins, withKubeconfig("/tmp/k")}, false},
+	} {
+		text, err := deriveConfig(shipped, tc.changes...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		object, _, err := scheme.Codecs.UniversalDecoder().Decode(text, nil, nil)
+		if err != nil {
+			t.Errorf("%s: %v", name, err)
+			continue
+		}
+		got, ok := object.(*schedulerconfig.KubeSchedulerConfiguration)
+		if !ok {
+			t.Errorf("%s: decoded into a %T", name, object)
+			continue
+		}
+		if got.ClientConnection.Kubeconfig != "/tmp/k" || got.Profiles[0].SchedulerName != SchedulerName || !got.LeaderElection.LeaderElect {
+			t.Errorf("%s: kubeconfig %q, profile %q, leader election %t", name, got.ClientConnection.Kubeconfig, got.Profiles[0].SchedulerName, got.LeaderElection.LeaderElect)
+		}
+		if has := strings.Contains(string(text), pluginName); has != tc.wantPlugin {
+			t.Errorf("%s: names the plugin: %t, want %t", name, has, tc.wantPlugin)
+		}
+	}
+}
+
+func parseYAML(t *testing.T, text string) map[string]any {
+	t.Helper()
+	parsed := map[string]any{}
+	if err := yaml.Unmarshal([]byte(text), &parsed); err != nil {
+		t.Fatal(err)
+	}
+	return parsed
+}
