@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
@@ -12,7 +13,6 @@ import (
 	clientset "k8s.io/client-go/kubernetes"
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
-	schedutil "k8s.io/kubernetes/pkg/scheduler/util"
 
 	"github.com/gputopology/gpu-topology-scheduler/pkg/apis/gputopology/v1alpha1"
 	"github.com/gputopology/gpu-topology-scheduler/pkg/ledger"
@@ -66,6 +66,8 @@ func (e *Engine) bind(ctx context.Context, handle fwk.Handle, binding *v1.Bindin
 	// The binding cycle's context ends when its pod is deleted; learning the outcome must not.
 	detached := context.WithoutCancel(ctx)
 	var last error
+	// underWay is true once a request was sent of which nobody knows whether the server is done with it.
+	underWay := false
 	for range bindRounds {
 		last = post(ctx, handle, binding)
 		if last == nil {
@@ -81,11 +83,12 @@ func (e *Engine) bind(ctx context.Context, handle fwk.Handle, binding *v1.Bindin
 		case fateLost:
 			return last
 		case fateUnbound:
-			if answered(last) {
+			if refused(handle, last) && !underWay {
 				return last
 			}
 		case fateUnread:
 		}
+		underWay = underWay || !refused(handle, last)
 		if ctx.Err() != nil {
 			break
 		}
@@ -93,11 +96,11 @@ func (e *Engine) bind(ctx context.Context, handle fwk.Handle, binding *v1.Bindin
 	return fmt.Errorf("%w: %w", ErrBindUnknown, last)
 }
 
-// post sends the Binding in the way the default binder does.
+// post sends the Binding once, or hands it to the scheduler's own queue of API calls where that is in use.
 func post(ctx context.Context, handle fwk.Handle, binding *v1.Binding) error {
 	cacher := handle.APICacher()
 	if cacher == nil {
-		return schedutil.BindPod(ctx, handle.ClientSet(), binding)
+		return handle.ClientSet().CoreV1().Pods(binding.Namespace).Bind(ctx, binding, metav1.CreateOptions{})
 	}
 	finished, err := cacher.BindPod(binding)
 	if err != nil {
@@ -106,13 +109,16 @@ func post(ctx context.Context, handle fwk.Handle, binding *v1.Binding) error {
 	return cacher.WaitOnFinish(ctx, finished)
 }
 
-// answered reports whether the error is the server's own final word on the request: nothing of it is still under way.
-func answered(err error) bool {
+// refused reports whether the error is the server's own last word, so that nothing of the request is still under way. Only a
+// refusal (4xx) is: a 5xx may come from something between here and the server, or from a server that lost sight of its own
+// write. The scheduler's queue of API calls repeats by itself and reports the last try only, so of it nothing is final.
+func refused(handle fwk.Handle, err error) bool {
 	var status apierrors.APIStatus
-	if !errors.As(err, &status) {
+	if handle.APICacher() != nil || !errors.As(err, &status) {
 		return false
 	}
-	return !apierrors.IsTimeout(err) && !apierrors.IsServerTimeout(err) && !apierrors.IsServiceUnavailable(err)
+	code := status.Status().Code
+	return code >= http.StatusBadRequest && code < http.StatusInternalServerError && code != http.StatusRequestTimeout
 }
 
 // readBack asks the API server, not a cache, what became of the Binding.

@@ -17,8 +17,8 @@
 //	     |error
 //	     v
 //	GET pod --ours--> bound            --elsewhere or gone--> failed
-//	     |not bound: answered by the server --> failed
-//	     |           answer lost --> POST again (the server refuses a second commit), at most three rounds
+//	     |not bound: every POST so far refused by the server (4xx) --> failed
+//	     |           else --> POST again (the server refuses a second commit), at most three rounds
 //	     |cannot be read or still open
 //	     v
 //	ledger.Suspect: the cards stay held; the resolve loop reads on. A pod still unbound after lateCommit (an API server

@@ -2,6 +2,7 @@ package engine
 
 import (
 	"context"
+	"unicode/utf8"
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -52,11 +53,16 @@ func (q *reportQueue) run(ctx context.Context) {
 	}
 }
 
+// cut shortens s to at most limit bytes, and never leaves a part of a character.
 func cut(s string, limit int) string {
 	if len(s) <= limit {
 		return s
 	}
-	return s[:limit-3] + "..."
+	end := limit - len("...")
+	for !utf8.RuneStart(s[end]) {
+		end--
+	}
+	return s[:end] + "..."
 }
 
 // Report queues a warning event about a node or pod. It never blocks. A replica that does not schedule stays silent:

@@ -7,18 +7,20 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
 
 	"github.com/gputopology/gpu-topology-scheduler/pkg/ledger"
+	"github.com/gputopology/gpu-topology-scheduler/pkg/request"
 )
 
 const (
 	// resolvePeriod is the time between two reads of pods whose bind has no known outcome.
 	resolvePeriod = time.Second
 	// lateCommit is the age after which a Binding that is not visible will never be: an API server gives a request
-	// up after 60 s (kube-apiserver --request-timeout, default 1m0s).
-	lateCommit = 61 * time.Second
+	// up after 60 s (kube-apiserver --request-timeout, default 1m0s); half as much again is margin.
+	lateCommit = 90 * time.Second
 )
 
 // suspect is a Binding whose outcome is not known.
@@ -60,6 +62,7 @@ func (e *Engine) resolve(ctx context.Context, handle fwk.Handle) {
 			e.mu.Lock()
 			delete(e.suspects, ledger.PodUID(s.binding.UID))
 			e.mu.Unlock()
+			e.wake(ctx, handle)
 		}
 	}
 }
@@ -82,6 +85,7 @@ func (e *Engine) resolveOne(ctx context.Context, handle fwk.Handle, s *suspect) 
 	if _, stage, ok := e.ledger.Holding(uid); !ok || stage != ledger.StageUnknown {
 		return true // a pod event was faster
 	}
+	age := e.clock.Since(s.since) // before the read: what it sees is at least that late
 	pod, err := read(ctx, handle.ClientSet(), s.binding)
 	switch {
 	case apierrors.IsNotFound(err), err == nil && pod.UID != s.binding.UID:
@@ -93,11 +97,31 @@ func (e *Engine) resolveOne(ctx context.Context, handle fwk.Handle, s *suspect) 
 	case pod.Spec.NodeName != "":
 		e.Observer().PodSeen(pod)
 		return true
-	case e.clock.Since(s.since) < lateCommit:
+	case age < lateCommit:
 		return false
 	}
 	logger.V(2).Info("Bind of unknown outcome was never committed, its cards are free again", "pod", klog.KObj(pod), "node", s.binding.Target.Name)
 	e.ledger.Refute(uid)
-	handle.Activate(logger, map[string]*v1.Pod{pod.Namespace + "/" + pod.Name: pod})
 	return true
+}
+
+// wake has the waiting GPU pods tried again. The scheduler announced the end of this bind when it failed, while the cards
+// were still held: whoever was refused then has nothing else left to wake it.
+func (e *Engine) wake(ctx context.Context, handle fwk.Handle) {
+	logger := klog.FromContext(ctx)
+	pods, err := handle.SharedInformerFactory().Core().V1().Pods().Lister().List(labels.Everything())
+	if err != nil {
+		logger.Error(err, "Waiting pods cannot be listed from the informer's store")
+		return
+	}
+	waiting := map[string]*v1.Pod{}
+	for _, pod := range pods {
+		if pod.Spec.NodeName != "" {
+			continue
+		}
+		if cards, instances := request.FromPodForeign(pod); cards > 0 || len(instances) > 0 {
+			waiting[pod.Namespace+"/"+pod.Name] = pod
+		}
+	}
+	handle.Activate(logger, waiting)
 }

@@ -58,11 +58,11 @@ type Result struct {
 	Source string
 	// Problems are the faults met, in the order of the sources and then of their place in the source.
 	Problems []Problem
-	// Allocatable is the number of whole cards that the kubelet still offers (allocatable nvidia.com/gpu, divided by
-	// the replicas of time slicing), -1 where that is not known or does not count cards (HAMi and Volcano count
-	// shares, a DRA driver offers no such resource). Where it is lower than the number of usable cards that are not
-	// in MIG mode, nobody knows which card is sick: the usable cards that pods hold whole and those given to new pods
-	// must not exceed it together. At 0 all those cards are closed in Topology already.
+	// Allocatable is the number of whole cards that the kubelet still offers (allocatable nvidia.com/gpu, divided by the
+	// replicas of time slicing), -1 where that is not known or does not count cards (HAMi and Volcano count shares, a
+	// DRA driver offers no such resource). At 0 all cards that are not in MIG mode are closed in Topology. A number
+	// between 0 and that of the usable cards is reported as a Problem: nobody knows which card is sick. The scheduler's
+	// NodeResourcesFit holds requests for nvidia.com/gpu to it; nothing holds shares of cards to it.
 	Allocatable int
 	// Until is the moment from which the result is no longer right though nothing on the node changed, because an
 	// annotation turns stale; the zero time if there is none.

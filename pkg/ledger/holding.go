@@ -28,7 +28,7 @@ type ProfileCount struct {
 type Holding struct {
 	// UID is the pod's UID, not empty.
 	UID PodUID
-	// Pod is "namespace/name", for reasons and logs; no operation depends on it.
+	// Pod is "namespace/name", for reasons, logs and for looking the pod up; no operation of the ledger depends on it.
 	Pod string
 	// Node is the node the pod is or will be bound to, not empty.
 	Node NodeName

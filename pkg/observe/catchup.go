@@ -3,7 +3,6 @@ package observe
 import (
 	"strings"
 
-	"github.com/gputopology/gpu-topology-scheduler/pkg/inventory"
 	"github.com/gputopology/gpu-topology-scheduler/pkg/ledger"
 )
 
@@ -15,23 +14,31 @@ import (
 // older than either handler, so they settle what is true. A node is looked at once a generation.
 func (o *Observer) CatchUp(node string, generation int64) bool {
 	name := ledger.NodeName(node)
+	seen, known := o.settled.Load(node)
+	current := known && seen == generation
+	if current && !o.offersDRA(node) {
+		return false
+	}
 	before := o.ledger.Node(name)
-	described := before != nil && before.Topology != nil && before.Topology.Source() == inventory.SourceDRA
-	if seen, ok := o.settled.Load(node); ok && seen == generation && !described {
-		return false // slices of a DRA driver are no part of a NodeInfo
-	}
-	o.NodeChanged(node)
-	for _, entry := range o.ledger.On(name) {
-		if entry.Stage == ledger.StageBound {
-			o.releaseIfGone(entry.Holding)
+	o.NodeChanged(node) // slices of a DRA driver are no part of a NodeInfo
+	if !current {
+		for _, entry := range o.ledger.On(name) {
+			if entry.Stage == ledger.StageBound {
+				o.releaseIfGone(entry.Holding)
+			}
 		}
+		o.settle(node, generation)
 	}
-	if after := o.ledger.Node(name); after != nil {
+	return o.ledger.Node(name) != before
+}
+
+// settle remembers the generation of a node that exists.
+func (o *Observer) settle(node string, generation int64) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if _, err := o.nodes.Get(node); err == nil {
 		o.settled.Store(node, generation)
-		return before == nil || before.Generation != after.Generation
 	}
-	o.settled.Delete(node)
-	return before != nil
 }
 
 func (o *Observer) releaseIfGone(h ledger.Holding) {

@@ -8,6 +8,7 @@ import (
 	utilfeature "k8s.io/apiserver/pkg/util/feature"
 	"k8s.io/client-go/informers"
 	corelisters "k8s.io/client-go/listers/core/v1"
+	resourcelisters "k8s.io/client-go/listers/resource/v1"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/klog/v2"
 	"k8s.io/kubernetes/pkg/features"
@@ -37,6 +38,7 @@ type Observer struct {
 	nodes  corelisters.NodeLister
 	pods   corelisters.PodLister
 	slices cache.Indexer
+	claims resourcelisters.ResourceClaimLister
 
 	// settled maps the name of a live node to the NodeInfo generation at which CatchUp last looked at it.
 	settled sync.Map
@@ -81,7 +83,9 @@ func (o *Observer) Register(factory informers.SharedInformerFactory) ([]cache.Re
 			return nil, fmt.Errorf("ResourceSlice informer: %w", err)
 		}
 		o.slices = slices.GetIndexer()
-		watched = append(watched, watch{"ResourceSlice", slices, o.sliceHandler()})
+		claims := factory.Resource().V1().ResourceClaims()
+		o.claims = claims.Lister()
+		watched = append(watched, watch{"ResourceSlice", slices, o.sliceHandler()}, watch{"ResourceClaim", claims.Informer(), o.claimHandler()})
 	}
 	var registrations []cache.ResourceEventHandlerRegistration
 	for _, w := range watched {

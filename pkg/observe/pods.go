@@ -27,7 +27,7 @@ const (
 func (o *Observer) podHandler() cache.ResourceEventHandler {
 	return cache.ResourceEventHandlerFuncs{
 		AddFunc:    func(p any) { o.PodSeen(p.(*v1.Pod)) },
-		UpdateFunc: func(old, p any) { o.podUpdated(old.(*v1.Pod), p.(*v1.Pod)) },
+		UpdateFunc: func(old, p any) { o.PodUpdated(old.(*v1.Pod), p.(*v1.Pod)) },
 		DeleteFunc: func(p any) {
 			if pod, ok := objectOf[*v1.Pod](o.logger, p); ok {
 				o.podEnded(pod)
@@ -48,7 +48,11 @@ func (o *Observer) settlePod(namespace, name string, uid ledger.PodUID) {
 	switch {
 	case err != nil && !apierrors.IsNotFound(err):
 		o.logger.Error(err, "Pod cannot be read from the informer's store", "pod", klog.KRef(namespace, name))
-	case err != nil, ledger.PodUID(current.UID) != uid, terminal(current):
+	case err != nil:
+		o.ledger.Release(uid)
+	case ledger.PodUID(current.UID) != uid:
+		o.replaced(uid, current)
+	case terminal(current):
 		o.ledger.Release(uid)
 	}
 }
@@ -78,10 +82,11 @@ func (o *Observer) podEnded(pod *v1.Pod) {
 	o.noteQuarantine(pod.Spec.NodeName)
 }
 
-func (o *Observer) podUpdated(old, pod *v1.Pod) {
+// PodUpdated brings the ledger in line with a change of a pod.
+func (o *Observer) PodUpdated(old, pod *v1.Pod) {
 	uid := ledger.PodUID(pod.UID)
 	if old.UID != pod.UID {
-		o.podReplaced(old, pod)
+		o.replaced(ledger.PodUID(old.UID), pod)
 		return
 	}
 	if !terminal(pod) && pod.Spec.NodeName != "" && old.Spec.NodeName == pod.Spec.NodeName {
@@ -94,15 +99,15 @@ func (o *Observer) podUpdated(old, pod *v1.Pod) {
 	o.PodSeen(pod)
 }
 
-// podReplaced handles an update that hides a delete and an add of the same name.
-func (o *Observer) podReplaced(old, pod *v1.Pod) {
+// replaced handles a pod whose name belongs to another pod now: in one step, so that nobody sees its cards free between.
+func (o *Observer) replaced(old ledger.PodUID, pod *v1.Pod) {
 	if !terminal(pod) && pod.Spec.NodeName != "" {
 		if h, ok := o.holdingOf(pod); ok {
-			o.adopted(pod, o.ledger.Replace(ledger.PodUID(old.UID), h))
+			o.adopted(pod, o.ledger.Replace(old, h))
 			return
 		}
 	}
-	o.ledger.Release(ledger.PodUID(old.UID))
+	o.ledger.Release(old)
 	o.PodSeen(pod)
 }
 
@@ -122,23 +127,25 @@ func (o *Observer) recordChanged(old, pod *v1.Pod, held ledger.Holding) {
 
 // holdingOf returns what a bound pod holds; false for a pod without GPUs.
 func (o *Observer) holdingOf(pod *v1.Pod) (ledger.Holding, bool) {
-	text, has := pod.Annotations[v1alpha1.AllocationAnnotation]
-	cause := causeMissing
-	if has {
-		h, err := record.ParseHolding(pod)
-		if err == nil {
-			return h, true
+	h, held, fault := record.Charge(pod)
+	if claimed := o.claimed(pod); claimed > 0 {
+		if !held {
+			h, held = record.ForeignHolding(pod, 0, nil), true
 		}
-		cause = causeDamaged
-		o.logger.Info("Allocation record cannot be read, the pod is charged by its number of cards", "pod", klog.KObj(pod), "node", pod.Spec.NodeName, "err", err, "bytes", len(text))
-		o.report.Report(pod, reasonUnreadable, actionAccount, "annotation "+v1alpha1.AllocationAnnotation+": "+err.Error())
+		h.UnknownCards += claimed
 	}
-	cards, instances := request.FromPodForeign(pod)
-	if cards == 0 && len(instances) == 0 {
-		return ledger.Holding{}, false
+	switch {
+	case fault == nil:
+	case errors.Is(fault, record.ErrNoRecord):
+		if held {
+			metrics.UnreadableRecords.WithLabelValues(causeMissing).Inc()
+		}
+	default:
+		metrics.UnreadableRecords.WithLabelValues(causeDamaged).Inc()
+		o.logger.Info("Allocation record does not say all that the pod holds", "pod", klog.KObj(pod), "node", pod.Spec.NodeName, "err", fault, "cards", len(h.Cards), "unknownCards", h.UnknownCards)
+		o.report.Report(pod, reasonUnreadable, actionAccount, "annotation "+v1alpha1.AllocationAnnotation+": "+fault.Error())
 	}
-	metrics.UnreadableRecords.WithLabelValues(cause).Inc()
-	return record.ForeignHolding(pod, cards, instances), true
+	return h, held
 }
 
 func (o *Observer) adopted(pod *v1.Pod, err error) {

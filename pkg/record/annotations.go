@@ -13,15 +13,17 @@ import (
 
 // dialect writes what one node agent reads.
 type dialect struct {
-	name string
+	// byUUID says that the agent knows cards by UUID and memory size.
+	byUUID bool
+	name   string
 	// initContainers and mig say whether the format has room for them.
 	initContainers, mig bool
 	write               func(*writing) error
 }
 
 var dialects = [...]dialect{
-	{name: v1alpha1.DialectHAMi, initContainers: true, mig: true, write: writeHAMi},
-	{name: v1alpha1.DialectVolcano, write: writeVolcano},
+	{name: v1alpha1.DialectHAMi, initContainers: true, mig: true, byUUID: true, write: writeHAMi},
+	{name: v1alpha1.DialectVolcano, byUUID: true, write: writeVolcano},
 	{name: v1alpha1.DialectKoordinator, initContainers: true, write: writeKoordinator},
 }
 

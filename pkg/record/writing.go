@@ -79,15 +79,23 @@ func (w *writing) slots(inits bool) ([][]allocate.CardShare, error) {
 
 // device returns a share as HAMi and Volcano write it, "UUID,NVIDIA,MiB,percent:".
 func (w *writing) device(s *allocate.CardShare) (string, error) {
-	switch {
-	case s.UUID == "":
-		return "", w.fail("card %d of node %s has no known UUID", s.Index, w.node)
-	case strings.ContainsAny(s.UUID, ",:;[]"):
-		return "", w.fail("the UUID %s of card %d of node %s holds a separator", quote(s.UUID), s.Index, w.node)
-	case s.VRAMBytes == 0:
-		return "", w.fail("the memory of card %d of node %s is not known", s.Index, w.node)
+	if err := w.expressible(s.Index, s.UUID, s.VRAMBytes); err != nil {
+		return "", err
 	}
 	return fmt.Sprintf("%s,NVIDIA,%d,%d:", s.UUID, max(s.VRAMBytes/mib, 1), percent(s.ComputeMilli)), nil
+}
+
+// expressible refuses a card that device cannot name.
+func (w *writing) expressible(index int, uuid string, vramBytes int64) error {
+	switch {
+	case uuid == "":
+		return w.fail("card %d of node %s has no known UUID", index, w.node)
+	case strings.ContainsAny(uuid, ",:;[]"):
+		return w.fail("the UUID %s of card %d of node %s holds a separator", quote(uuid), index, w.node)
+	case vramBytes == 0:
+		return w.fail("the memory of card %d of node %s is not known", index, w.node)
+	}
+	return nil
 }
 
 // devices returns the shares of one container.

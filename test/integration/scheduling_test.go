@@ -123,6 +123,11 @@ func TestCaseB122PackingLeavesWholeNodes(t *testing.T) {
 	c.createPods(t, kit.Pod(namespace, "r", kit.GPUs(8)))
 	c.waitBound(t, "r")
 	c.check(t, r)
+
+	c.createPods(t, kit.Pod(namespace, "s", kit.GPUs(4)))
+	if reason := c.waitRefused(t, "s"); !contains(reason, "1 node(s) had 2 of 4 whole GPUs free") {
+		t.Errorf("s waits with %q, which does not say what the best node has", reason)
+	}
 }
 
 // TestCaseB123PodsWithoutGPUsAreUntouched: no record, no pull to GPU nodes, and the default binder binds them.

@@ -13,13 +13,16 @@ import (
 	"k8s.io/kubernetes/pkg/features"
 	schedutil "k8s.io/kubernetes/pkg/scheduler/util"
 
+	"github.com/gputopology/gpu-topology-scheduler/pkg/apis/gputopology/v1alpha1"
 	"github.com/gputopology/gpu-topology-scheduler/pkg/inventory"
+	"github.com/gputopology/gpu-topology-scheduler/pkg/ledger"
 	"github.com/gputopology/gpu-topology-scheduler/pkg/request"
 )
 
 // EventsToRegister lists what can cure a rejection of this plugin:
 //
 //	a pod that held GPUs is gone       -> "used" cards come free; a contradiction between pods may end
+//	a bound pod's record is changed    -> cards set aside for a pod without one come free
 //	the pod itself is changed          -> a request that could not be read may be readable now
 //	a node is added or described anew  -> more, other or healthy cards
 //	a ResourceSlice of the GPU driver  -> the same, where DRA describes the node
@@ -29,6 +32,7 @@ import (
 func (p *Plugin) EventsToRegister(context.Context) ([]fwk.ClusterEventWithHint, error) {
 	events := []fwk.ClusterEventWithHint{
 		{Event: fwk.ClusterEvent{Resource: fwk.AssignedPod, ActionType: fwk.Delete}, QueueingHintFn: p.afterPodDeleted},
+		{Event: fwk.ClusterEvent{Resource: fwk.AssignedPod, ActionType: fwk.Update}, QueueingHintFn: p.afterRecordChange},
 		{Event: fwk.ClusterEvent{Resource: fwk.TargetPod, ActionType: fwk.Update}, QueueingHintFn: p.afterPodUpdated},
 		{Event: fwk.ClusterEvent{Resource: fwk.Node, ActionType: fwk.Add | fwk.UpdateNodeAllocatable | fwk.UpdateNodeLabel | fwk.UpdateNodeAnnotation}, QueueingHintFn: p.afterNodeChange},
 	}
@@ -49,6 +53,19 @@ func (p *Plugin) afterPodDeleted(_ klog.Logger, _ *v1.Pod, oldObj, _ any) (fwk.Q
 	p.engine.Observer().PodChanged(ended)
 	cards, instances := request.FromPodForeign(ended)
 	return queueIf(cards > 0 || len(instances) > 0), nil
+}
+
+// afterRecordChange queues when the allocation record of a bound pod reads differently now.
+func (p *Plugin) afterRecordChange(_ klog.Logger, _ *v1.Pod, oldObj, newObj any) (fwk.QueueingHint, error) {
+	before, after, err := schedutil.As[*v1.Pod](oldObj, newObj)
+	if err != nil {
+		return fwk.Queue, err
+	}
+	if before.Annotations[v1alpha1.AllocationAnnotation] == after.Annotations[v1alpha1.AllocationAnnotation] {
+		return fwk.QueueSkip, nil
+	}
+	p.engine.Observer().PodUpdated(before, after)
+	return fwk.Queue, nil
 }
 
 // afterPodUpdated queues when the pod's own request reads differently now.
@@ -73,7 +90,8 @@ func (p *Plugin) afterNodeChange(_ klog.Logger, _ *v1.Pod, oldObj, newObj any) (
 	}
 	p.engine.Observer().NodeChanged(after.Name)
 	if before == nil {
-		return queueIf(inventory.Describes(after)), nil
+		known := p.engine.Ledger().Node(ledger.NodeName(after.Name)) // by ResourceSlices, which may have come first
+		return queueIf(inventory.Describes(after) || known != nil && known.Topology != nil), nil
 	}
 	if inventory.SameInputs(before, after) {
 		return fwk.QueueSkip, nil

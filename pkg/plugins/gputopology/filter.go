@@ -8,11 +8,14 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 
 	"github.com/gputopology/gpu-topology-scheduler/pkg/ledger"
+	"github.com/gputopology/gpu-topology-scheduler/pkg/record"
 )
 
 const (
 	reasonNoGPUs     = "node(s) had no GPUs"
 	reasonNoFacts    = "node(s) had GPUs that no source describes"
+	reasonDialect    = "node(s) had GPUs that a record dialect cannot name"
+	reasonPromised   = "node(s) had GPUs promised to a nominated pod"
 	reasonQuarantine = "node(s) had contradicting GPU allocations"
 )
 
@@ -45,6 +48,13 @@ func (p *Plugin) fits(ctx context.Context, s *requestState, pod *v1.Pod, node st
 		return fwk.NewStatus(fwk.UnschedulableAndUnresolvable, reasonNoGPUs)
 	case a.Quarantined:
 		return fwk.NewStatus(fwk.Unschedulable, reasonQuarantine)
+	}
+	if err := record.CheckNode(a.Topology, node, p.args.RecordDialects); err != nil {
+		klog.FromContext(ctx).V(5).Info("Node cannot be told which cards to use", "pod", klog.KObj(pod), "node", node, "err", err)
+		return fwk.NewStatus(fwk.UnschedulableAndUnresolvable, reasonDialect)
+	}
+	if s.promised[a.Name] {
+		return fwk.NewStatus(fwk.Unschedulable, reasonPromised)
 	}
 	rejection := p.engine.Chooser().Fits(&a.View, s.request)
 	if rejection == nil {

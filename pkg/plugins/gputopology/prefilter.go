@@ -65,23 +65,29 @@ func (p *Plugin) AddPod(_ context.Context, state fwk.CycleState, _ *v1.Pod, toAd
 		return nil
 	}
 	pod := toAdd.GetPod()
-	held, _, known := p.engine.Ledger().Holding(ledger.PodUID(pod.UID))
-	if !known || held.Node != before.Name {
+	uid := ledger.PodUID(pod.UID)
+	held, _, known := p.engine.Ledger().Holding(uid)
+	switch {
+	case !known || held.Node != before.Name:
 		var status *fwk.Status
-		if held, status = p.wouldHold(before, pod); held.UID == "" {
+		if held, status = p.wouldHold(s, before, pod); held.UID == "" {
 			return status
 		}
+	case !s.removed[uid]:
+		return nil // the node counts it already
 	}
 	after, err := before.With(held)
 	if err != nil {
 		return fwk.AsStatus(fmt.Errorf("dry run: add pod %s/%s to node %s: %w", pod.Namespace, pod.Name, before.Name, err))
 	}
+	delete(s.removed, uid)
 	s.adjust(after)
 	return nil
 }
 
-// wouldHold returns what a pod that is not placed yet would be given on the node; no UID if it would get nothing.
-func (p *Plugin) wouldHold(a *ledger.NodeGPUAllocation, pod *v1.Pod) (ledger.Holding, *fwk.Status) {
+// wouldHold returns what a pod that is not placed yet would be given on the node. It has no UID for a pod that would get
+// nothing: one without GPUs, or one that waits for cards to come free, to whom the node is promised then.
+func (p *Plugin) wouldHold(s *requestState, a *ledger.NodeGPUAllocation, pod *v1.Pod) (ledger.Holding, *fwk.Status) {
 	asked, err := p.requestOf(pod)
 	if err != nil || asked == nil || a.Topology == nil {
 		return ledger.Holding{}, nil // a request that cannot be read is refused in its own cycle
@@ -91,7 +97,8 @@ func (p *Plugin) wouldHold(a *ledger.NodeGPUAllocation, pod *v1.Pod) (ledger.Hol
 		return ledger.Holding{}, fwk.AsStatus(err)
 	}
 	if rejection != nil {
-		return ledger.Holding{}, nil // nominated, but it does not fit here any more
+		s.promise(a.Name)
+		return ledger.Holding{}, nil
 	}
 	return ledger.Holding{UID: ledger.PodUID(pod.UID), Pod: pod.Namespace + "/" + pod.Name, Node: a.Name, Cards: choice.Cards}, nil
 }
@@ -117,6 +124,7 @@ func (p *Plugin) RemovePod(_ context.Context, state fwk.CycleState, _ *v1.Pod, t
 	if err != nil {
 		return fwk.AsStatus(fmt.Errorf("dry run: remove pod %s/%s from node %s: %w", pod.Namespace, pod.Name, held.Node, err))
 	}
+	s.remove(held.UID)
 	s.adjust(after)
 	return nil
 }

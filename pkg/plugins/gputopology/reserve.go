@@ -3,6 +3,7 @@ package gputopology
 import (
 	"context"
 	"errors"
+	"fmt"
 
 	v1 "k8s.io/api/core/v1"
 	fwk "k8s.io/kube-scheduler/framework"
@@ -27,7 +28,7 @@ func (p *Plugin) Reserve(_ context.Context, state fwk.CycleState, pod *v1.Pod, n
 		a, choice, status := p.choose(s.request, nodeName)
 		if status != nil {
 			metrics.Reservations.WithLabelValues(metrics.ReserveConflict).Inc()
-			return status
+			return status // not Unschedulable: that would park the pod, and what changed the node wakes nobody
 		}
 		last = p.engine.Ledger().Assume(ledger.Holding{
 			UID:   ledger.PodUID(pod.UID),
@@ -47,25 +48,30 @@ func (p *Plugin) Reserve(_ context.Context, state fwk.CycleState, pod *v1.Pod, n
 		}
 	}
 	metrics.Reservations.WithLabelValues(metrics.ReserveConflict).Inc()
-	return fwk.NewStatus(fwk.Unschedulable, last.Error())
+	return fwk.AsStatus(last)
 }
 
 func (p *Plugin) choose(asked *allocate.Request, nodeName string) (*ledger.NodeGPUAllocation, allocate.Choice, *fwk.Status) {
 	a := p.engine.Ledger().Node(ledger.NodeName(nodeName))
 	switch {
 	case a == nil || a.Topology == nil:
-		return nil, allocate.Choice{}, fwk.NewStatus(fwk.Unschedulable, reasonNoGPUs)
+		return nil, allocate.Choice{}, changed(nodeName, "its GPUs are not known any more")
 	case a.Quarantined:
-		return nil, allocate.Choice{}, fwk.NewStatus(fwk.Unschedulable, reasonQuarantine)
+		return nil, allocate.Choice{}, changed(nodeName, a.Quarantine())
 	}
 	choice, rejection, err := p.engine.Chooser().Choose(&a.View, asked)
 	if err != nil {
 		return nil, allocate.Choice{}, fwk.AsStatus(err)
 	}
 	if rejection != nil {
-		return nil, allocate.Choice{}, fwk.NewStatus(fwk.Unschedulable, rejection.String())
+		return nil, allocate.Choice{}, changed(nodeName, rejection.String())
 	}
 	return a, choice, nil
+}
+
+// changed is the status of a node that was fit when it was filtered: the pod is tried again after its backoff.
+func changed(node, how string) *fwk.Status {
+	return fwk.AsStatus(fmt.Errorf("node %s has changed since it was filtered: %s", node, how))
 }
 
 // Unreserve gives the cards back. It may be called any number of times, for pods that never reserved and after the

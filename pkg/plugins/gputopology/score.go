@@ -19,29 +19,38 @@ const (
 	keepWeight      = 15
 )
 
+// unfit is the raw score of a node that has changed since Filter and would not serve any more. Its final score is 0.
+const unfit grade = -1
+
 // grade is the raw score of a node before NormalizeScore has seen the others. It is packed into one int64:
 //
-//	bits 20..  bottleneck of the best ring over the chosen cards, MB/s (0 for one card: there is no ring)
+//	bits 21..  bottleneck of the best ring over the chosen cards, MB/s (0 for one card: there is no ring)
+//	bit  20    1 if no card that nobody used is taken in part: a share joins shares
 //	bits 10-19 packing, 0..1000: the part of the node's cards that would not be free any more (nodePacking Pack),
-//	           or that would still be free (Spread)
-//	bits 0-9   keep, 0..1000: of the cards still free, the part joined by the node's fastest links (1000 if none is left)
+//	           or that would still be free (Spread); cards in MIG mode stand outside
+//	bits 0-9   keep, 0..1000: of the cards still free, the part joined by the node's fastest links (1000 if at most one
+//	           is left)
 //
 // The final score is
 //
-//	60 x bottleneck / (largest bottleneck of all nodes, or 1:1 where no node has a ring) + 25 x packing/1000 + 15 x keep/1000
+//	60 x bandwidth + 25 x packing/1000 + 15 x keep/1000
 //
-// rounded down, so in [0, 100] and growing with bandwidth. Example: two cards asked, node a offers a ring of 300 GB/s and
-// would have 4 of 8 cards taken, all others joined: 60 + 12.5 + 15 = 87; node b offers 30 GB/s and would be full:
-// 6 + 25 + 15 = 46.
+// where bandwidth is bottleneck / (largest bottleneck of all nodes); if no node has a ring, 1 for bit 20 and else 0.
+// It is rounded down, so in [0, 100] and growing with bandwidth. Example: two cards asked, node a offers a ring of
+// 300 GB/s and would have 4 of 8 cards taken, all others joined: 60 + 12.5 + 15 = 87; node b offers 30 GB/s and would be
+// full: 6 + 25 + 15 = 46.
 type grade int64
 
 const (
-	partBits = 10
-	partMax  = 1000
+	partBits  = 10
+	partMax   = 1000
+	unbroken  = 1 << (2 * partBits)
+	ringShift = 2*partBits + 1
 )
 
+// newGrade grades a choice on a node with total cards that are not in MIG mode.
 func newGrade(q allocate.Quality, total int, packing config.NodePacking) grade {
-	free := q.FreeLeft
+	free := min(q.FreeLeft, total)
 	packed := int64(partMax)
 	if total > 0 {
 		packed = int64(partMax * (total - free) / total)
@@ -50,21 +59,30 @@ func newGrade(q allocate.Quality, total int, packing config.NodePacking) grade {
 		packed = partMax - packed
 	}
 	keep := int64(partMax)
-	if free > 0 {
+	if free > 1 {
 		keep = int64(partMax * min(q.Remaining, free) / free)
 	}
-	return grade(int64(q.Bottleneck)<<(2*partBits) | packed<<partBits | keep)
+	g := int64(q.Bottleneck)<<ringShift | packed<<partBits | keep
+	if q.Broken == 0 {
+		g |= unbroken
+	}
+	return grade(g)
 }
 
-func (g grade) bottleneck() int64 { return int64(g) >> (2 * partBits) }
+func (g grade) bottleneck() int64 { return int64(g) >> ringShift }
 func (g grade) packing() int64    { return int64(g) >> partBits & (1<<partBits - 1) }
 func (g grade) keep() int64       { return int64(g) & (1<<partBits - 1) }
 
 // final returns the score in [0, 100]; widest is the largest bottleneck of all nodes.
 func (g grade) final(widest int64) int64 {
-	bandwidth := int64(bandwidthWeight * partMax)
-	if widest > 0 {
+	var bandwidth int64
+	switch {
+	case g < 0:
+		return 0
+	case widest > 0:
 		bandwidth = bandwidthWeight * partMax * g.bottleneck() / widest
+	case g&unbroken != 0:
+		bandwidth = bandwidthWeight * partMax
 	}
 	return (bandwidth + packingWeight*g.packing() + keepWeight*g.keep()) / partMax
 }
@@ -85,7 +103,7 @@ func (p *Plugin) Score(_ context.Context, state fwk.CycleState, _ *v1.Pod, node 
 	}
 	a := p.allocation(s, node.Node().Name)
 	if a == nil || a.Topology == nil || a.Quarantined {
-		return 0, nil
+		return int64(unfit), nil
 	}
 	return p.grade(a, s.request)
 }
@@ -96,9 +114,9 @@ func (p *Plugin) grade(a *ledger.NodeGPUAllocation, asked *allocate.Request) (in
 		return 0, fwk.AsStatus(err)
 	}
 	if rejection != nil {
-		return 0, nil
+		return int64(unfit), nil
 	}
-	return int64(newGrade(quality, a.Topology.Len(), p.args.NodePacking)), nil
+	return int64(newGrade(quality, (a.Topology.All() &^ a.Topology.MIGCards()).Len(), p.args.NodePacking)), nil
 }
 
 // ScoreExtensions returns the plugin: scores are relative to the best bandwidth on offer.

@@ -35,6 +35,7 @@ func TestCaseB135ScoreRange(t *testing.T) {
 			qualities[i] = allocate.Quality{
 				Bottleneck: topology.Bandwidth(rapid.Int64Range(0, 2_000_000).Draw(t, "bottleneck")),
 				Remaining:  rapid.IntRange(0, 64).Draw(t, "remaining"),
+				Broken:     rapid.IntRange(0, 2).Draw(t, "broken"),
 				FreeLeft:   rapid.IntRange(0, total).Draw(t, "free"),
 			}
 			grades[i] = newGrade(qualities[i], total, packing)
@@ -48,7 +49,7 @@ func TestCaseB135ScoreRange(t *testing.T) {
 				if grades[i] == grades[j] && scores[i] != scores[j] {
 					t.Fatalf("equal grades score %d and %d", scores[i], scores[j])
 				}
-				same := grades[i].packing() == grades[j].packing() && grades[i].keep() == grades[j].keep()
+				same := grades[i]&unbroken == grades[j]&unbroken && grades[i].packing() == grades[j].packing() && grades[i].keep() == grades[j].keep()
 				if same && grades[i].bottleneck() > grades[j].bottleneck() && scores[i] < scores[j] {
 					t.Fatalf("ring of %s scores %d, ring of %s scores %d", qualities[i].Bottleneck, scores[i], qualities[j].Bottleneck, scores[j])
 				}
@@ -68,4 +69,13 @@ func normalize(grades ...grade) []int64 {
 		out[i] = list[i].Score
 	}
 	return out
+}
+
+// TestShareJoinsSharesOnAnotherNode: among nodes without a ring, one where a share breaks no idle card wins.
+func TestShareJoinsSharesOnAnotherNode(t *testing.T) {
+	joins := newGrade(allocate.Quality{FreeLeft: 7, Remaining: 7}, 8, config.NodePackingPack)
+	breaks := newGrade(allocate.Quality{Broken: 1, FreeLeft: 0}, 8, config.NodePackingPack)
+	if scores := normalize(joins, breaks, unfit); scores[0] <= scores[1] || scores[2] != 0 {
+		t.Errorf("scores are %v: joining a shared card must win, an unfit node has 0", scores)
+	}
 }

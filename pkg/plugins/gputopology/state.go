@@ -20,11 +20,16 @@ type requestState struct {
 	request *allocate.Request
 	// adjusted holds the nodes on which a preemption dry run has taken pods away or put pods back; nil for none.
 	adjusted map[ledger.NodeName]*ledger.NodeGPUAllocation
+	// removed are the pods that a dry run has taken away and not put back.
+	removed map[ledger.PodUID]bool
+	// promised are the nodes on which a nominated pod waits for cards that are not free yet: what is free there, or comes
+	// free, may be what it was promised.
+	promised map[ledger.NodeName]bool
 }
 
 // Clone copies what AddPod and RemovePod change; allocations themselves are immutable.
 func (s *requestState) Clone() fwk.StateData {
-	return &requestState{request: s.request, adjusted: maps.Clone(s.adjusted)}
+	return &requestState{request: s.request, adjusted: maps.Clone(s.adjusted), removed: maps.Clone(s.removed), promised: maps.Clone(s.promised)}
 }
 
 // adjust makes the cycle see the node as given.
@@ -36,6 +41,20 @@ func (s *requestState) adjust(a *ledger.NodeGPUAllocation) {
 		s.adjusted = map[ledger.NodeName]*ledger.NodeGPUAllocation{}
 	}
 	s.adjusted[a.Name] = a
+}
+
+func (s *requestState) promise(node ledger.NodeName) {
+	if s.promised == nil {
+		s.promised = map[ledger.NodeName]bool{}
+	}
+	s.promised[node] = true
+}
+
+func (s *requestState) remove(uid ledger.PodUID) {
+	if s.removed == nil {
+		s.removed = map[ledger.PodUID]bool{}
+	}
+	s.removed[uid] = true
 }
 
 // ReservationState is what Reserve took, so that Bind and other plugins address exactly it. It is immutable.
