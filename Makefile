@@ -1,0 +1,112 @@
+# Every target is listed by `make help`. Nothing here needs root, a container engine, kubectl or a cluster.
+SHELL := bash
+.DEFAULT_GOAL := help
+
+KWOK_VERSION := v0.7.0
+GOLANGCI_LINT_VERSION := v2.15.0
+
+# What the binaries say they are. The scheduler takes the Kubernetes release it behaves as from this string, so it begins
+# with the release that go.mod names; our own version follows as build metadata.
+VERSION ?= $(shell git describe --always --dirty 2>/dev/null || echo unknown)
+K8S_VERSION := $(shell sed -n 's|^[[:space:]]*k8s.io/kubernetes \(v[0-9.]*\)$$|\1|p' go.mod)
+LDFLAGS := -s -w -X k8s.io/component-base/version.gitVersion=$(K8S_VERSION)+$(VERSION)
+
+COMMANDS := $(notdir $(wildcard cmd/*))
+BINARIES := $(addprefix bin/,$(COMMANDS))
+
+# One way to compile for the binaries, the linter and the benchmarks: Kubernetes is compiled once for all of them.
+USER_GOFLAGS := $(shell go env GOFLAGS)
+export GOFLAGS := $(strip $(USER_GOFLAGS) -buildvcs=false -trimpath)
+STATIC := CGO_ENABLED=0
+
+# The race detector needs a C compiler; without one the same tests run without it. Tests keep full paths.
+ifeq ($(shell go env CGO_ENABLED),1)
+TEST := GOFLAGS="$(USER_GOFLAGS)" go test -race -ldflags=-w
+else
+TEST := $(STATIC) go test
+endif
+TEST_TIMEOUT ?= 20m
+TESTFLAGS ?=
+# These link kube-apiserver, which is upstream's to watch: they run as the binaries are built, so that it is compiled once.
+SERVER := ./pkg/controlplane ./cmd/local-control-plane
+NOT_SERVER = $$(go list ./... | grep -vE '/(pkg/controlplane|cmd/local-control-plane)$$')
+
+BENCH ?= .
+BENCH_PACKAGES := $(patsubst %,./%/...,$(wildcard pkg/topology pkg/allocate pkg/ledger pkg/request pkg/record pkg/engine))
+
+export FUZZTIME ?= 30s
+
+.PHONY: help
+help: ## List the targets.
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-18s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+.PHONY: build
+build: bin/kwok ## Build the scheduler, the command line tool and the local control plane into bin/, with KWOK beside them.
+	$(STATIC) go build -ldflags '$(LDFLAGS)' -o bin/ $(addprefix ./cmd/,$(COMMANDS))
+
+.PHONY: test
+test: build ## Run every test, with the race detector where a C compiler is found.
+	@status=0; \
+	echo '$(TEST) of all packages but $(SERVER)'; \
+	$(TEST) -timeout $(TEST_TIMEOUT) $(TESTFLAGS) $(NOT_SERVER) || status=1; \
+	echo 'go test of $(SERVER)'; \
+	$(STATIC) go test -timeout $(TEST_TIMEOUT) $(TESTFLAGS) $(SERVER) || status=1; \
+	exit $$status
+
+.PHONY: test-integration
+test-integration: build ## Run only the tests that start an API server, never from the test cache.
+	$(TEST) -timeout $(TEST_TIMEOUT) -count=1 $(TESTFLAGS) ./test/integration/... ./pkg/controlplane/process/...
+
+.PHONY: bench
+bench: ## Run the Go benchmarks of the core and of the engine; BENCH=REGEXP picks some.
+	$(STATIC) go test -run '^$$' -bench '$(BENCH)' -benchmem -timeout 60m $(BENCH_PACKAGES)
+
+.PHONY: bench-throughput
+bench-throughput: build ## Bind 1000 GPU pods on 512 simulated nodes with our plugins on and off, and print the ratio.
+	bin/kubectl-gputopo bench throughput
+
+.PHONY: demo
+demo: build ## Start a control plane with 16 simulated GPU nodes, schedule pods on it and check every placement.
+	bin/kubectl-gputopo demo
+
+.PHONY: fuzz
+fuzz: ## Run every fuzz target for FUZZTIME (30s each).
+	$(STATIC) hack/fuzz.sh
+
+.PHONY: update
+update: ## Format the code and tidy go.mod; with K8S=1.37.2, point go.mod at that Kubernetes release first.
+	hack/update.sh $(K8S)
+
+.PHONY: verify
+verify: bin/golangci-lint ## Run every check that is not a test, report all failures, then look for uncommitted changes.
+	$(STATIC) hack/verify.sh
+
+.PHONY: lint
+lint: bin/golangci-lint ## Run the linters alone.
+	$(STATIC) hack/verify-lint.sh
+
+.PHONY: tools
+tools: bin/golangci-lint bin/kwok ## Build the tools of other projects into bin/.
+
+.PHONY: clean
+clean: ## Remove bin/; Go's own caches stay.
+	rm -rf bin
+
+# One binary alone, as the Dockerfile wants it.
+.PHONY: $(BINARIES)
+$(BINARIES): bin/%:
+	$(STATIC) go build -ldflags '$(LDFLAGS)' -o $@ ./cmd/$*
+
+# A tool is built once for each version: the file's name carries the version, bin/NAME points to it.
+.PHONY: bin/kwok bin/golangci-lint
+bin/kwok: bin/kwok-$(KWOK_VERSION)
+bin/golangci-lint: bin/golangci-lint-$(GOLANGCI_LINT_VERSION)
+bin/kwok bin/golangci-lint:
+	@ln -sf $(notdir $<) $@
+
+bin/kwok-$(KWOK_VERSION): PACKAGE := sigs.k8s.io/kwok/cmd/kwok@$(KWOK_VERSION)
+bin/golangci-lint-$(GOLANGCI_LINT_VERSION): PACKAGE := github.com/golangci/golangci-lint/v2/cmd/golangci-lint@$(GOLANGCI_LINT_VERSION)
+bin/kwok-$(KWOK_VERSION) bin/golangci-lint-$(GOLANGCI_LINT_VERSION): bin/%:
+	$(STATIC) GOBIN=$(CURDIR)/bin/.$* go install -ldflags '-s -w' $(PACKAGE)
+	@mv bin/.$*/$(firstword $(subst -v, ,$*)) $@
+	@rmdir bin/.$*

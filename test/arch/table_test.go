@@ -1,0 +1,213 @@
+package arch
+
+import (
+	"os"
+	"slices"
+	"testing"
+)
+
+func TestImports(t *testing.T) {
+	breaches, err := check(os.DirFS("../.."), table, separations)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, breach := range breaches {
+		t.Error(breach)
+	}
+}
+
+var (
+	// pure is what would tie the core to one process, one moment or one run.
+	pure = []string{"context", "log/...", "math/rand/...", "net/...", "os/...", "syscall", "time"}
+
+	testLibraries = []string{
+		"github.com/cockroachdb/datadriven", "github.com/google/go-cmp/cmp/...", "go.uber.org/goleak", "pgregory.net/rapid",
+		"sigs.k8s.io/yaml", "pkg/testkit",
+	}
+	apiTypes = []string{"k8s.io/api/...", "k8s.io/apimachinery/..."}
+	client   = slices.Concat(apiTypes, []string{"k8s.io/client-go/...", "k8s.io/klog/v2/...", "k8s.io/utils/...", "sigs.k8s.io/yaml"})
+	// framework is what kube-scheduler gives its plugins.
+	framework = slices.Concat(client, []string{
+		"k8s.io/apiserver/pkg/util/feature", "k8s.io/kube-scheduler/framework/...",
+		"k8s.io/kubernetes/pkg/features", "k8s.io/kubernetes/pkg/scheduler/...",
+	})
+	// cluster is what tests against an API server need. It runs as its own program, so that the race detector watches
+	// our side of the connection and not the server.
+	cluster = slices.Concat(testLibraries, framework, []string{"pkg/controlplane/access", "pkg/controlplane/process"})
+)
+
+// table has a row for each package, the ones that import least first.
+var table = map[string]rule{
+	"pkg/topology": {
+		noStd: pure, tests: testLibraries,
+		why: "a node's graph is a value: built once, compared, fuzzed and dumped with no cluster, clock or log",
+	},
+	"pkg/allocate": {
+		imports: []string{"pkg/topology"}, noStd: pure, tests: testLibraries,
+		why: "the choice of cards is a function of graph, use and request; anything else it saw could change the answer between Filter and Reserve",
+	},
+	"pkg/ledger": {
+		imports: []string{"pkg/allocate", "pkg/topology"}, noStd: pure, tests: testLibraries,
+		why: "who holds what must be provable without an API server; no call may leave while its lock is held",
+	},
+	"pkg/apis/gputopology/v1alpha1": {
+		imports: []string{"pkg/topology"}, tests: testLibraries,
+		why: "agents and tools read the wire formats; they must not have to link a scheduler for it",
+	},
+	"pkg/apis/config": {
+		imports: []string{
+			"pkg/apis/gputopology/v1alpha1", "pkg/allocate", "pkg/topology", "k8s.io/apimachinery/...",
+			"k8s.io/kubernetes/pkg/scheduler/apis/config/...", "k8s.io/kube-scheduler/config/v1", "k8s.io/utils/ptr",
+		},
+		tests: slices.Concat(testLibraries, []string{"k8s.io/kubernetes/pkg/scheduler/apis/config/..."}),
+		why:   "arguments are decoded by the scheduler's scheme before anything of ours runs",
+	},
+	"pkg/request": {
+		imports: slices.Concat(apiTypes, []string{"pkg/allocate", "pkg/apis/gputopology/v1alpha1", "pkg/ledger", "pkg/topology"}),
+		tests:   testLibraries,
+		why:     "what a pod asks for depends on the pod alone",
+	},
+	"pkg/record": {
+		imports: slices.Concat(apiTypes, []string{
+			"pkg/allocate", "pkg/apis/gputopology/v1alpha1", "pkg/ledger", "pkg/request", "pkg/topology",
+		}),
+		tests: testLibraries,
+		why:   "what is written on a pod depends on pod and choice alone, so that it can be read back into the same holding",
+	},
+	"pkg/inventory": {
+		imports: slices.Concat(apiTypes, []string{"pkg/apis/gputopology/v1alpha1", "pkg/topology", "k8s.io/dynamic-resource-allocation/..."}),
+		tests:   testLibraries,
+		why:     "what a node offers depends on its objects alone; informers belong to observe",
+	},
+	"pkg/metrics": {
+		imports: []string{"k8s.io/component-base/metrics/..."}, tests: testLibraries,
+		why: "every metric is declared here and nothing is computed here",
+	},
+	"pkg/preflight": {
+		imports: slices.Concat(client, []string{
+			"github.com/spf13/cobra", "github.com/spf13/pflag", "k8s.io/component-base/...",
+			"k8s.io/kubernetes/cmd/kube-scheduler/app/options", "k8s.io/kubernetes/pkg/features",
+		}),
+		tests: cluster,
+		why:   "it runs before there is a scheduler, an engine or a plugin",
+	},
+	"pkg/observe": {
+		imports: slices.Concat(client, []string{
+			"k8s.io/apiserver/pkg/util/feature", "k8s.io/kubernetes/pkg/features",
+			"pkg/allocate", "pkg/apis/gputopology/v1alpha1", "pkg/inventory", "pkg/ledger", "pkg/metrics", "pkg/record", "pkg/request", "pkg/topology",
+		}),
+		tests: cluster,
+		why:   "it is the only door from the API into the ledger, and it decides nothing: no engine, no plugin",
+	},
+	"pkg/engine": {
+		imports: slices.Concat(framework, []string{
+			"pkg/allocate", "pkg/apis/config", "pkg/apis/gputopology/v1alpha1", "pkg/ledger", "pkg/metrics", "pkg/observe", "pkg/record", "pkg/topology",
+		}),
+		tests: slices.Concat(cluster, []string{"pkg/request"}),
+		why:   "every profile shares it, so it knows no plugin",
+	},
+	"pkg/plugins/gputopology": {
+		imports: slices.Concat(framework, []string{
+			"pkg/allocate", "pkg/apis/config", "pkg/apis/gputopology/v1alpha1", "pkg/engine", "pkg/inventory", "pkg/ledger", "pkg/metrics", "pkg/record", "pkg/request", "pkg/topology",
+		}),
+		tests: cluster,
+		why:   "a plugin only translates between framework and engine; plugins never import each other",
+	},
+	"pkg/controlplane": {
+		imports: slices.Concat(client, []string{
+			"github.com/spf13/pflag", "go.etcd.io/etcd/...", "go.uber.org/zap/...", "k8s.io/apiserver/...", "k8s.io/component-base/...",
+			"k8s.io/kubernetes/cmd/kube-apiserver/...", "k8s.io/kubernetes/pkg/features", "pkg/controlplane/access",
+		}),
+		tests: cluster,
+		why:   "an API server knows nothing of the scheduler that it is a test bed for",
+	},
+	"pkg/controlplane/access": {
+		imports: client, tests: cluster,
+		why: "credentials for any API server, in process or not",
+	},
+	"pkg/controlplane/process": {
+		imports: slices.Concat(client, []string{"pkg/controlplane/access"}), tests: cluster,
+		why: "it starts the control plane as a program so that its callers need not link one",
+	},
+	"manifests": {
+		why: "files, embedded as they ship",
+	},
+	"pkg/simulate": {
+		imports: slices.Concat(client, []string{
+			"manifests", "pkg/apis/gputopology/v1alpha1", "pkg/controlplane/access", "pkg/controlplane/process", "pkg/simulate/oracle", "pkg/topology",
+		}),
+		// Tests hold that the simulation means what the scheduler understands.
+		tests: slices.Concat(testLibraries, []string{
+			"k8s.io/kubernetes/pkg/scheduler/apis/config/...", "pkg/allocate", "pkg/apis/config", "pkg/inventory", "pkg/request",
+		}),
+		why: "it watches the scheduler from outside, as a user does; what it checks must not be computed by what it checks",
+	},
+	"pkg/simulate/oracle": {
+		imports: []string{"pkg/apis/gputopology/v1alpha1", "pkg/topology"}, noStd: pure, tests: testLibraries,
+		why: "the brute force that judges a placement shares no code with allocate",
+	},
+	"pkg/testkit": {
+		imports: slices.Concat(client, []string{"pkg/allocate", "pkg/apis/gputopology/v1alpha1", "pkg/ledger", "pkg/topology"}),
+		tests:   testLibraries,
+		why:     "builders for the tests of every package, so nothing that has such tests may be below it but values",
+	},
+	"cmd/gpu-topology-scheduler": {
+		imports: []string{
+			"k8s.io/component-base/...", "k8s.io/kubernetes/cmd/kube-scheduler/app",
+			"pkg/apis/config", "pkg/engine", "pkg/plugins/gputopology", "pkg/preflight",
+		},
+		tests: cluster,
+		why:   "main registers plugins and nothing more",
+	},
+	"cmd/kubectl-gputopo": {
+		imports: slices.Concat(client, []string{
+			"github.com/spf13/cobra", "github.com/spf13/pflag", "golang.org/x/term", "k8s.io/component-base/version",
+			"pkg/apis/gputopology/v1alpha1", "pkg/inventory", "pkg/simulate", "pkg/topology",
+		}),
+		tests: testLibraries,
+		why:   "a command parses flags, calls and prints",
+	},
+	"cmd/local-control-plane": {
+		imports: []string{
+			"github.com/spf13/cobra", "github.com/spf13/pflag", "k8s.io/component-base/cli", "k8s.io/klog/v2",
+			"pkg/controlplane", "pkg/controlplane/access",
+		},
+		tests: cluster,
+		why:   "main parses flags and nothing more",
+	},
+	"test/arch": {
+		tests: testLibraries,
+		why:   "the check of the imports reads files and needs no build of what it checks",
+	},
+	"test/cases": {
+		tests: testLibraries,
+		why:   "the list of cases is checked against the text of the tests, not by running them",
+	},
+	"test/integration": {
+		tests: slices.Concat(cluster, []string{
+			"k8s.io/kubernetes/cmd/kube-scheduler/app/...", "manifests", "pkg/allocate", "pkg/apis/...", "pkg/engine", "pkg/inventory", "pkg/ledger",
+			"pkg/metrics", "pkg/observe", "pkg/plugins/...", "pkg/preflight", "pkg/record", "pkg/request", "pkg/topology",
+		}),
+		why: "the scheduler as a whole against a real API server",
+	},
+	"test/manifests": {
+		tests: slices.Concat(testLibraries, apiTypes, []string{
+			"k8s.io/client-go/kubernetes/scheme", "k8s.io/kube-scheduler/framework", "k8s.io/kubernetes/pkg/scheduler/apis/config/...",
+			"pkg/apis/config", "pkg/plugins/gputopology", "sigs.k8s.io/kustomize/...",
+		}),
+		why: "manifests are tested as files; what they do in a cluster is tested with the scheduler running",
+	},
+}
+
+// separations are about what a program links in the end.
+var separations = []separation{
+	{"cmd/gpu-topology-scheduler", "pkg/controlplane/...", "an API server is for tests and the demo; nothing users install links it"},
+	{"cmd/gpu-topology-scheduler", "pkg/simulate/...", "a scheduler does not simulate"},
+	{"pkg/simulate/...", "pkg/allocate", "the oracle would agree with any mistake that it shares"},
+	{"cmd/kubectl-gputopo", "pkg/controlplane", "the control plane runs as its own program, so that the CLI stays small"},
+	{"cmd/kubectl-gputopo", "k8s.io/kubernetes/...", "a CLI that links the scheduler or the API server is ten times its size"},
+	{"cmd/...", "pkg/testkit", "builders for tests stay in tests"},
+	{"pkg/topology", "k8s.io/...", "the core runs without Kubernetes"},
+	{"pkg/allocate", "k8s.io/...", "the core runs without Kubernetes"},
+	{"pkg/ledger", "k8s.io/...", "the core runs without Kubernetes"},
+}
