@@ -53,8 +53,8 @@ func (o *Observer) claimed(pod *v1.Pod) int {
 	return gpus
 }
 
-// claimNames lists the claims of a pod: named ones, ones made from a template and the one that stands for extended
-// resources which a DRA driver serves.
+// claimNames lists the claims of a pod, named ones and ones made from a template. The claim that stands for extended
+// resources is left out: those are charged as the requests that they are.
 func claimNames(pod *v1.Pod) []string {
 	var names []string
 	for _, c := range pod.Spec.ResourceClaims {
