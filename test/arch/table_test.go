@@ -33,7 +33,9 @@ var (
 	})
 	// cluster is what tests against an API server need. It runs as its own program, so that the race detector watches
 	// our side of the connection and not the server.
-	cluster = slices.Concat(testLibraries, framework, []string{"pkg/controlplane/access", "pkg/controlplane/process"})
+	cluster = slices.Concat(testLibraries, framework, []string{
+		"k8s.io/component-base/metrics/testutil", "pkg/controlplane/access", "pkg/controlplane/process",
+	})
 )
 
 // table has a row for each package, the ones that import least first.
@@ -101,9 +103,10 @@ var table = map[string]rule{
 	},
 	"pkg/engine": {
 		imports: slices.Concat(framework, []string{
-			"pkg/allocate", "pkg/apis/config", "pkg/apis/gputopology/v1alpha1", "pkg/ledger", "pkg/metrics", "pkg/observe", "pkg/record", "pkg/topology",
+			"pkg/allocate", "pkg/apis/config", "pkg/apis/gputopology/v1alpha1", "pkg/ledger", "pkg/metrics", "pkg/observe", "pkg/record",
+			"pkg/request", "pkg/topology",
 		}),
-		tests: slices.Concat(cluster, []string{"pkg/request"}),
+		tests: cluster,
 		why:   "every profile shares it, so it knows no plugin",
 	},
 	"pkg/plugins/gputopology": {

@@ -51,7 +51,7 @@ func (c *cluster) startBinary(t *testing.T, config *rest.Config, change func(map
 	s, err := process.StartScheduler(ctx, process.SchedulerConfig{
 		Binary:  binary(t, "gpu-topology-scheduler"),
 		Args:    []string{"--config=" + path},
-		LogFile: filepath.Join(dir, "scheduler.log"),
+		LogFile: c.schedulerLog(),
 	})
 	if err != nil {
 		t.Fatalf("start the scheduler: %v", err)
@@ -65,6 +65,9 @@ func (c *cluster) startBinary(t *testing.T, config *rest.Config, change func(map
 	})
 	return s
 }
+
+// schedulerLog is the log of the scheduler that startBinary started last.
+func (c *cluster) schedulerLog() string { return filepath.Join(c.dir, "scheduler.log") }
 
 // withoutLeaderElection is for tests that start one scheduler and need no lease.
 func withoutLeaderElection(config map[string]any) {

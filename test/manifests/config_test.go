@@ -95,7 +95,6 @@ func TestConfigEnablesEveryPointOfThePlugin(t *testing.T) {
 		"bind":       {bind, profile.Plugins.Bind},
 		"postBind":   {postBind, profile.Plugins.PostBind},
 	}
-	everywhere := enables(profile.Plugins.MultiPoint)
 	named := func(plugins []schedulerconfig.Plugin, names ...string) bool {
 		return slices.ContainsFunc(plugins, func(p schedulerconfig.Plugin) bool { return slices.Contains(names, p.Name) })
 	}
