@@ -85,7 +85,8 @@ func FuzzChoose(f *testing.F) {
 	f.Fuzz(func(t *testing.T, data []byte) {
 		s := &source{data: data}
 		v := emptyView(s.node(t))
-		v.Closed = topology.GPUSet(s.next()&s.next()) & v.Topology.All()
+		often, seldom := s.next(), s.next()
+		v.Closed = topology.GPUSet(often&seldom) & v.Topology.All()
 		refresh(v)
 		for range 6 {
 			checkRequest(t, c, v, s.request())

@@ -84,7 +84,7 @@ func (t *table) newPlan(v *View, r *Request, domain topology.GPUSet) *plan {
 // fill finds cards for every claim, or says which one it finds none for. need is the pod's number of whole cards.
 func (p *plan) fill(need int) *Rejection {
 	if need > 0 {
-		ok := false
+		var ok bool
 		if p.r.NUMA == NUMARequire {
 			p.whole, ok = p.t.search(&query{free: p.v.Free, pool: p.v.Free & p.domain, n: need, numa: NUMAPrefer, nic: p.r.NIC})
 		} else {

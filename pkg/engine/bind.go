@@ -74,7 +74,7 @@ func (e *Engine) bind(ctx context.Context, handle fwk.Handle, binding *v1.Bindin
 			metrics.BindOutcomes.WithLabelValues(metrics.BindSuccess).Inc()
 			return nil
 		}
-		found, err := readBack(detached, handle.ClientSet(), binding)
+		found, err := e.readBack(detached, handle.ClientSet(), binding)
 		logger.V(2).Info("Bind failed, pod read back", "pod", klog.KRef(binding.Namespace, binding.Name), "node", binding.Target.Name, "err", last, "fate", found, "readErr", err)
 		switch found {
 		case fateOurs:
@@ -121,8 +121,9 @@ func refused(handle fwk.Handle, err error) bool {
 	return code >= http.StatusBadRequest && code < http.StatusInternalServerError && code != http.StatusRequestTimeout
 }
 
-// readBack asks the API server, not a cache, what became of the Binding.
-func readBack(ctx context.Context, client clientset.Interface, binding *v1.Binding) (fate, error) {
+// readBack asks the API server, not a cache, what became of the Binding. A pod that turns out to be bound otherwise is
+// charged for what it holds there at once.
+func (e *Engine) readBack(ctx context.Context, client clientset.Interface, binding *v1.Binding) (fate, error) {
 	pod, err := read(ctx, client, binding)
 	if apierrors.IsNotFound(err) {
 		return fateLost, nil
@@ -130,7 +131,11 @@ func readBack(ctx context.Context, client clientset.Interface, binding *v1.Bindi
 	if err != nil {
 		return fateUnread, err
 	}
-	return fateOf(pod, binding), nil
+	found := fateOf(pod, binding)
+	if observer := e.Observer(); observer != nil && found == fateLost && pod.UID == binding.UID {
+		observer.PodSeen(pod)
+	}
+	return found, nil
 }
 
 func read(ctx context.Context, client clientset.Interface, binding *v1.Binding) (*v1.Pod, error) {

@@ -30,9 +30,13 @@ func (r *recorder) Eventf(regarding, _ runtime.Object, kind, reason, action, not
 	if r.gate != nil {
 		<-r.gate
 	}
+	name := "no pod"
+	if pod, ok := regarding.(*v1.Pod); ok {
+		name = pod.Name
+	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.notes = append(r.notes, fmt.Sprintf("%s %s %s %s: %s", kind, regarding.(*v1.Pod).Name, reason, action, fmt.Sprintf(note, args...)))
+	r.notes = append(r.notes, fmt.Sprintf("%s %s %s %s: %s", kind, name, reason, action, fmt.Sprintf(note, args...)))
 }
 
 func (r *recorder) WithLogger(klog.Logger) events.EventRecorderLogger { return r }

@@ -57,7 +57,7 @@ func (in *input) judgeAge(value string, cards []topology.Card, r *report) {
 		return
 	}
 	from, until := observed.Add(-in.maxAge), observed.Add(in.maxAge)
-	fault := ""
+	var fault string
 	switch {
 	case in.now.Before(from):
 		in.until = from

@@ -52,7 +52,7 @@ func TestCaseB041BindOutcomeUnknown(t *testing.T) {
 			f.must(f.l.Assume(p))
 			f.answer("Suspect", f.l.Suspect("p"), true)
 			f.answer("Unreserve", f.l.Forget("p"), false)
-			if c := f.conflict(f.l.Assume(q)); c.HeldBy != "p" {
+			if c := f.conflictOf(f.l.Assume(q)); c.HeldBy != "p" {
 				t.Errorf("held by %q, want p", c.HeldBy)
 			}
 			readBack(f)

@@ -104,7 +104,7 @@ func (f *fixture) must(err error) {
 }
 
 // conflict runs a step that fails because cards are not free, and returns why.
-func (f *fixture) conflict(err error) *ConflictError {
+func (f *fixture) conflictOf(err error) *ConflictError {
 	f.Helper()
 	var c *ConflictError
 	if !errors.As(err, &c) {
@@ -112,6 +112,14 @@ func (f *fixture) conflict(err error) *ConflictError {
 	}
 	f.check()
 	return c
+}
+
+// conflict checks that a step was refused for a conflict.
+func (f *fixture) conflict(err error) {
+	f.Helper()
+	if c := f.conflictOf(err); c.Err == nil {
+		f.Fatalf("conflict %v has no cause", err)
+	}
 }
 
 // answer checks what a step said.

@@ -195,7 +195,9 @@ func (l *Ledger) insert(n *node, h *Holding, stage Stage) {
 	} else {
 		p = &pod{Holding: Holding{Cards: make([]allocate.CardShare, 0, len(h.Cards))}}
 	}
-	cards, mig := append(p.Cards, h.Cards...), append(p.UnknownMIG, h.UnknownMIG...)
+	p.Cards = append(p.Cards, h.Cards...)
+	p.UnknownMIG = append(p.UnknownMIG, h.UnknownMIG...)
+	cards, mig := p.Cards, p.UnknownMIG
 	p.Holding = *h
 	p.Cards, p.UnknownMIG = cards, mig
 	p.stage, p.node, p.at = stage, n, len(n.pods)

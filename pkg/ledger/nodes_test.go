@@ -33,7 +33,7 @@ func TestCaseB092TopologyRecreated(t *testing.T) {
 	f.l.SetNode("n1", nil)
 	f.check()
 	q := holdWhole("q", "n1", cards, 7)
-	if c := f.conflict(f.l.Assume(q)); !errors.Is(c, errNoFacts) {
+	if c := f.conflictOf(f.l.Assume(q)); !errors.Is(c, errNoFacts) {
 		t.Errorf("during the gap: %v", c)
 	}
 	if a := f.l.Node("n1"); a.Topology != nil || a.Free != 0 || len(a.Missing()) != 7 || a.Pods != 7 {
@@ -169,7 +169,7 @@ func TestCaseB061NodeRecreated(t *testing.T) {
 		t.Error("a removed node is visible")
 	}
 	q := holdWhole("q", "n1", cards, 0, 1, 2, 3, 4, 5, 6, 7)
-	if c := f.conflict(f.l.Assume(q)); !errors.Is(c, errNoNode) {
+	if c := f.conflictOf(f.l.Assume(q)); !errors.Is(c, errNoNode) {
 		t.Errorf("on a removed node: %v", c)
 	}
 	f.node("n1", cards)
@@ -177,7 +177,7 @@ func TestCaseB061NodeRecreated(t *testing.T) {
 		t.Errorf("generation %d after %d", got, first)
 	}
 	f.free("n1", 0xf0)
-	if c := f.conflict(f.l.Assume(q)); c.HeldBy != "p" {
+	if c := f.conflictOf(f.l.Assume(q)); c.HeldBy != "p" {
 		t.Errorf("held by %q", c.HeldBy)
 	}
 	f.answer("sweep", f.l.Release("p"), true)
@@ -196,7 +196,7 @@ func TestCaseB064ForeignCards(t *testing.T) {
 	part := func(uid PodUID, card int) Holding {
 		return Holding{UID: uid, Node: "n1", Cards: []allocate.CardShare{share(cards[card], card, 0, 20000*mib)}}
 	}
-	if c := f.conflict(f.l.Assume(part("p", 1))); c.HeldBy != "f" {
+	if c := f.conflictOf(f.l.Assume(part("p", 1))); c.HeldBy != "f" {
 		t.Errorf("held by %q, want the foreign pod", c.HeldBy)
 	}
 	f.must(f.l.Assume(part("p", 0)))

@@ -59,7 +59,7 @@ type script struct {
 
 // play runs one operation and returns its answer.
 func (s *script) play(f []string) string {
-	answer := func(ok bool) string { return strconv.FormatBool(ok) }
+	answer := strconv.FormatBool
 	failed := func(err error) string {
 		if err != nil {
 			return err.Error()

@@ -19,7 +19,7 @@ func (o *Observer) claimHandler() cache.ResourceEventHandler {
 // claimEvent charges the pods of a claim anew: the claim may have come, or been allocated, after its pod was bound.
 func (o *Observer) claimEvent(event any) {
 	claim, ok := objectOf[*resourcev1.ResourceClaim](o.logger, event)
-	if !ok || gpusOf(claim) == 0 {
+	if !ok || claim.Status.Allocation == nil {
 		return
 	}
 	for _, user := range claim.Status.ReservedFor {
@@ -28,13 +28,27 @@ func (o *Observer) claimEvent(event any) {
 		}
 		pod, err := o.pods.Pods(claim.Namespace).Get(user.Name)
 		if err == nil && pod.UID == user.UID {
-			o.PodSeen(pod)
+			o.chargeClaims(pod)
 		}
 	}
 }
 
+// chargeClaims counts the claims of a bound pod anew. The cards that the ledger has for it stay, whatever its record says
+// by now.
+func (o *Observer) chargeClaims(pod *v1.Pod) {
+	held, stage, known := o.ledger.Holding(ledger.PodUID(pod.UID))
+	if !known || stage != ledger.StageBound || len(held.Cards) == 0 {
+		o.PodSeen(pod)
+		return
+	}
+	if h, ok := o.holdingOf(pod); ok {
+		held.UnknownCards, held.UnknownMIG = h.UnknownCards, h.UnknownMIG
+		o.adopted(pod, o.ledger.Adopt(held))
+	}
+}
+
 // claimed counts the GPUs that a pod holds through ResourceClaims. Which cards they are is left open: the ledger sets
-// that many free ones aside. A claim that cannot be seen yet counts as one GPU on a node whose GPUs a DRA driver offers,
+// that many free ones aside. A claim that cannot be seen yet counts as one GPU on a node whose GPUs a DRA driver may offer,
 // until claimEvent has seen it.
 func (o *Observer) claimed(pod *v1.Pod) int {
 	if o.claims == nil {
@@ -46,7 +60,7 @@ func (o *Observer) claimed(pod *v1.Pod) int {
 		switch {
 		case err == nil && claim.Status.Allocation != nil:
 			gpus += gpusOf(claim)
-		case o.offersDRA(pod.Spec.NodeName):
+		case o.mayOfferDRA(pod.Spec.NodeName):
 			gpus++
 		}
 	}
@@ -81,6 +95,11 @@ func gpusOf(claim *resourcev1.ResourceClaim) int {
 		}
 	}
 	return gpus
+}
+
+// mayOfferDRA is true for a node that is not known yet too.
+func (o *Observer) mayOfferDRA(node string) bool {
+	return o.ledger.Node(ledger.NodeName(node)) == nil || o.offersDRA(node)
 }
 
 func (o *Observer) offersDRA(node string) bool {

@@ -2,7 +2,6 @@ package observe
 
 import (
 	"fmt"
-	"maps"
 	"slices"
 	"sort"
 	"strings"
@@ -144,22 +143,6 @@ func (o *Observer) noteProblems(node *v1.Node, result inventory.Result) {
 	}
 	o.logger.Info("Description of a node's GPUs has faults", "node", node.Name, "source", result.Source, "problems", describe(result.Problems))
 	o.report.Report(node, reasonProblem, actionResolve, describe(result.Problems))
-}
-
-// Repeat reports the open problems of all nodes again: a replica that was silent begins to schedule.
-func (o *Observer) Repeat() {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	for _, name := range slices.Sorted(maps.Keys(o.problems)) {
-		if node, err := o.nodes.Get(name); err == nil {
-			o.report.Report(node, reasonProblem, actionResolve, describe(o.problems[name]))
-		}
-	}
-	for _, name := range slices.Sorted(maps.Keys(o.quarantines)) {
-		if node, err := o.nodes.Get(name); err == nil {
-			o.report.Report(node, reasonQuarantine, actionQuarantine, o.quarantines[name])
-		}
-	}
 }
 
 func describe(problems []inventory.Problem) string {

@@ -50,6 +50,8 @@ type Observer struct {
 	// problems and quarantines hold what was last reported of a node, so that it is reported once.
 	problems    map[string][]inventory.Problem
 	quarantines map[string]string
+	// faults holds what was reported of the annotations of bound pods.
+	faults map[ledger.PodUID]podFault
 }
 
 // sliceIndex finds the ResourceSlices of the GPU driver by the node they describe.
@@ -66,6 +68,7 @@ func New(l *ledger.Ledger, rates topology.Rates, report Reporter, logger klog.Lo
 		problems:  map[string][]inventory.Problem{},
 
 		quarantines: map[string]string{},
+		faults:      map[ledger.PodUID]podFault{},
 	}
 }
 

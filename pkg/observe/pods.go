@@ -26,8 +26,17 @@ const (
 
 func (o *Observer) podHandler() cache.ResourceEventHandler {
 	return cache.ResourceEventHandlerFuncs{
-		AddFunc:    func(p any) { o.PodSeen(p.(*v1.Pod)) },
-		UpdateFunc: func(old, p any) { o.PodUpdated(old.(*v1.Pod), p.(*v1.Pod)) },
+		AddFunc: func(p any) {
+			if pod, ok := objectOf[*v1.Pod](o.logger, p); ok {
+				o.PodSeen(pod)
+			}
+		},
+		UpdateFunc: func(was, is any) {
+			old, known := objectOf[*v1.Pod](o.logger, was)
+			if pod, ok := objectOf[*v1.Pod](o.logger, is); ok && known {
+				o.PodUpdated(old, pod)
+			}
+		},
 		DeleteFunc: func(p any) {
 			if pod, ok := objectOf[*v1.Pod](o.logger, p); ok {
 				o.podEnded(pod)
@@ -79,6 +88,7 @@ func (o *Observer) podEnded(pod *v1.Pod) {
 		}
 	}
 	o.ledger.Release(uid)
+	o.forgetFault(uid)
 	o.noteQuarantine(pod.Spec.NodeName)
 }
 
@@ -108,6 +118,7 @@ func (o *Observer) replaced(old ledger.PodUID, pod *v1.Pod) {
 		}
 	}
 	o.ledger.Release(old)
+	o.forgetFault(old)
 	o.PodSeen(pod)
 }
 
@@ -143,7 +154,7 @@ func (o *Observer) holdingOf(pod *v1.Pod) (ledger.Holding, bool) {
 	default:
 		metrics.UnreadableRecords.WithLabelValues(causeDamaged).Inc()
 		o.logger.Info("Allocation record does not say all that the pod holds", "pod", klog.KObj(pod), "node", pod.Spec.NodeName, "err", fault, "cards", len(h.Cards), "unknownCards", h.UnknownCards)
-		o.report.Report(pod, reasonUnreadable, actionAccount, "annotation "+v1alpha1.AllocationAnnotation+": "+fault.Error())
+		o.noteFault(pod, "annotation "+v1alpha1.AllocationAnnotation+": "+fault.Error())
 	}
 	return h, held
 }

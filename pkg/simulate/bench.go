@@ -335,5 +335,5 @@ func (b *bench) clear(ctx context.Context) error {
 func inParallel(ctx context.Context, n int, do func(i int) error) error {
 	errs := make([]error, n)
 	workqueue.ParallelizeUntil(ctx, creators, n, func(i int) { errs[i] = do(i) })
-	return errors.Join(append(errs, ctx.Err())...)
+	return errors.Join(errors.Join(errs...), ctx.Err())
 }

@@ -85,8 +85,10 @@ func (d *demo) report() error {
 func (d *demo) keep(ctx, running context.Context) error {
 	d.screen.Line("\nEverything keeps running until Ctrl-C. To look at it from another terminal:\n\nexport KUBECONFIG=%s\n", d.cluster.Kubeconfig)
 	<-running.Done()
-	if ctx.Err() != nil {
+	select {
+	case <-ctx.Done():
 		return nil
+	default:
+		return context.Cause(running)
 	}
-	return context.Cause(running)
 }

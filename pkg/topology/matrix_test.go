@@ -44,7 +44,7 @@ func render(m *Matrix, l layout) string {
 		for c := range names {
 			row = append(row, cellOf(m, r, c, l.soc))
 		}
-		cpu, numa := "", ""
+		var cpu, numa string
 		if r < len(m.GPUs) {
 			cpu, numa = "N/A", "N/A"
 			if m.GPUs[r].CPUAffinity != "" {

@@ -8,7 +8,6 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	v1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -213,6 +212,3 @@ func listen(t *testing.T) net.Listener {
 	}
 	return l
 }
-
-// settle is how long a watch event may take to reach the ledger before a check fails.
-const settle = 30 * time.Second

@@ -1,6 +1,7 @@
 package access
 
 import (
+	"bytes"
 	"os"
 	"path/filepath"
 	"strings"
@@ -50,7 +51,7 @@ func TestWriteKubeconfig(t *testing.T) {
 			if diff := cmp.Diff(want.String(), got.String()); diff != "" {
 				t.Errorf("configuration (-want +got):\n%s", diff)
 			}
-			if got.BearerToken != want.BearerToken || string(got.KeyData) != string(want.KeyData) {
+			if got.BearerToken != want.BearerToken || !bytes.Equal(got.KeyData, want.KeyData) {
 				t.Error("credentials differ")
 			}
 			info, err := os.Stat(path)

@@ -273,7 +273,7 @@ func TestOneEngineForSeveralProfiles(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got := second.(*Plugin).engine.Ledger(); got != f.engine.Ledger() {
+	if p, ok := second.(*Plugin); !ok || p.engine.Ledger() != f.engine.Ledger() {
 		t.Error("the second profile has a ledger of its own")
 	}
 }

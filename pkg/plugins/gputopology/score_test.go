@@ -42,7 +42,7 @@ func TestCaseB135ScoreRange(t *testing.T) {
 		}
 		scores := normalize(grades...)
 		for i, s := range scores {
-			if s < fwk.MinNodeScore || s > fwk.MaxNodeScore {
+			if s < fwk.MinScore || s > fwk.MaxScore {
 				t.Fatalf("score %d of %+v", s, qualities[i])
 			}
 			for j := range scores {

@@ -93,7 +93,7 @@ func (c *Cluster) Fitting(ask Ask, candidates []string) []string {
 		if n == nil {
 			continue
 		}
-		ok := false
+		var ok bool
 		if ask.Kind == MIG {
 			_, ok = n.bestInstances(ask)
 		} else {
