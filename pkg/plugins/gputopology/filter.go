@@ -7,6 +7,7 @@ import (
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
 
+	"github.com/gputopology/gpu-topology-scheduler/pkg/allocate"
 	"github.com/gputopology/gpu-topology-scheduler/pkg/ledger"
 	"github.com/gputopology/gpu-topology-scheduler/pkg/record"
 )
@@ -56,10 +57,25 @@ func (p *Plugin) fits(ctx context.Context, s *requestState, pod *v1.Pod, node st
 	if s.promised[a.Name] {
 		return fwk.NewStatus(fwk.Unschedulable, reasonPromised)
 	}
+	if len(s.reasons) > 0 {
+		have, permanent, fits := allocate.FitsPlain(&a.View, len(s.reasons))
+		if fits {
+			return nil
+		}
+		p.explain(ctx, s, pod, a)
+		return refuse(s.reasons[have], permanent, a)
+	}
 	rejection := p.engine.Chooser().Fits(&a.View, s.request)
 	if rejection == nil {
 		return nil
 	}
-	klog.FromContext(ctx).V(5).Info("Node does not fit", "pod", klog.KObj(pod), "node", node, "reason", rejection)
-	return refuse(rejection, a)
+	p.explain(ctx, s, pod, a)
+	return refuse(shortReason+rejection.Short(), rejection.Permanent, a)
+}
+
+// explain logs why each card of the node does not serve, where the log is that verbose.
+func (p *Plugin) explain(ctx context.Context, s *requestState, pod *v1.Pod, a *ledger.NodeGPUAllocation) {
+	if klog.V(5).Enabled() {
+		klog.FromContext(ctx).V(5).Info("Node does not fit", "pod", klog.KObj(pod), "node", a.Name, "reason", p.engine.Chooser().Fits(&a.View, s.request))
+	}
 }

@@ -45,7 +45,7 @@ func (p *Plugin) PreFilter(ctx context.Context, state fwk.CycleState, pod *v1.Po
 			// A cycle of a native pod group may plan again over its own reservation.
 		}
 	}
-	state.Write(requestKey, &requestState{request: asked})
+	state.Write(requestKey, &requestState{request: asked, reasons: plainReasons(asked)})
 	return nil, nil
 }
 

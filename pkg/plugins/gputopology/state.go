@@ -18,6 +18,8 @@ const (
 // requestState is what one scheduling cycle knows of its pod.
 type requestState struct {
 	request *allocate.Request
+	// reasons are those of plainReasons; a request of len(reasons) whole cards needs no more than a count.
+	reasons []string
 	// adjusted holds the nodes on which a preemption dry run has taken pods away or put pods back; nil for none.
 	adjusted map[ledger.NodeName]*ledger.NodeGPUAllocation
 	// removed are the pods that a dry run has taken away and not put back.
@@ -29,7 +31,7 @@ type requestState struct {
 
 // Clone copies what AddPod and RemovePod change; allocations themselves are immutable.
 func (s *requestState) Clone() fwk.StateData {
-	return &requestState{request: s.request, adjusted: maps.Clone(s.adjusted), removed: maps.Clone(s.removed), promised: maps.Clone(s.promised)}
+	return &requestState{request: s.request, reasons: s.reasons, adjusted: maps.Clone(s.adjusted), removed: maps.Clone(s.removed), promised: maps.Clone(s.promised)}
 }
 
 // adjust makes the cycle see the node as given.

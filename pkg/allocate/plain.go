@@ -1,0 +1,29 @@
+package allocate
+
+// Plain returns the number of cards of a request that any set of that many free cards meets: whole cards only, with no
+// policy that a set could fail. It is false for every other request. total is the number of whole cards that the pod
+// holds, as FitsPlain wants it.
+func (r *Request) Plain() (total int, ok bool) {
+	if len(r.Claims) == 0 || r.NUMA == NUMARequire || r.NIC == NICRequire {
+		return 0, false
+	}
+	total, ok = r.wholeCards()
+	return total, ok && total > 0
+}
+
+// FitsPlain is Fits for a Plain request of total cards, without the account of every card: a cluster is full of nodes that
+// refuse. Of the Rejection only what Short needs is set, and Permanent. The view must not contradict itself (View.Check).
+func FitsPlain(v *View, total int) (have int, permanent, fits bool) {
+	have = v.Free.Len()
+	if have >= total {
+		return have, false, true
+	}
+	could := v.Topology.Usable() &^ v.Topology.MIGCards()
+	return have, could.Len() < total, false
+}
+
+// PlainShort is what Short says of a node that has only so many of the free cards that a Plain request wants.
+func PlainShort(have, total int) string {
+	r := Rejection{Reason: ReasonWhole, Claim: Claim{Kind: KindWhole, Count: total}, Have: have}
+	return r.Short()
+}
