@@ -1,7 +1,6 @@
 package inventory
 
 import (
-	"maps"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -123,21 +122,4 @@ func TestInvalidRates(t *testing.T) {
 		t.Error("a topology was made with a negative rate")
 	}
 	wantProblems(t, res.Problems, "rates.unknown")
-}
-
-func TestDuplicateUUIDs(t *testing.T) {
-	a := Resolve(annotated(t, n8s(), nil), nil, Options{}).Topology
-	hami := newNode(strs{annotationHAMiRegister: hamiJSON(2, nil)}, nil, nil)
-	b := Resolve(hami, nil, Options{}).Topology
-	gfd := Resolve(newNode(nil, gfdLabels(h100Label, 8), nil), nil, Options{}).Topology
-	nodes := map[string]*topology.Node{"n2": a, "n1": b, "n3": gfd, "n4": gfd, "n5": nil}
-	want := []Duplicate{{UUID: "GPU-0", Nodes: []string{"n1", "n2"}}, {UUID: "GPU-1", Nodes: []string{"n1", "n2"}}}
-	if diff := cmp.Diff(want, DuplicateUUIDs(nodes)); diff != "" {
-		t.Errorf("duplicates differ (-want +got):\n%s", diff)
-	}
-	alone := maps.Clone(nodes)
-	delete(alone, "n2")
-	if got := DuplicateUUIDs(alone); len(got) != 0 {
-		t.Errorf("got %v for nodes without duplicates", got)
-	}
 }

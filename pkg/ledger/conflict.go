@@ -53,9 +53,9 @@ func (c Conflict) String() string {
 	case ConflictOvercommit:
 		return fmt.Sprintf("%s is over-committed by %s", c.card(), pods)
 	case ConflictForeign:
-		return fmt.Sprintf("foreign pods hold %d cards, only %d are free (%s)", c.Held, c.Free, pods)
+		return fmt.Sprintf("pods whose cards are not known hold %d cards, only %d are free (%s)", c.Held, c.Free, pods)
 	case ConflictForeignMIG:
-		return fmt.Sprintf("foreign pods hold %d instances of %.64s, only %d are free (%s)", c.Held, c.Profile, c.Free, pods)
+		return fmt.Sprintf("pods whose cards are not known hold %d instances of %.64s, only %d are free (%s)", c.Held, c.Profile, c.Free, pods)
 	case ConflictLost:
 		return fmt.Sprintf("%s, held by %s, is not listed and may be any card of the node", c.card(), pods)
 	case ConflictModeOn:

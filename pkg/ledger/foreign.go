@@ -23,6 +23,8 @@ func (a *NodeGPUAllocation) setForeignAside(sp *special, hs []*Holding) bool {
 		}
 		mig = append(mig, h.UnknownMIG...)
 	}
+	renamed, holders := a.renamed(sp)
+	cards, pods = cards+renamed, append(pods, holders...)
 	a.setCardsAside(sp, cards, pods)
 	slices.SortFunc(mig, func(x, y ProfileCount) int { return cmp.Compare(x.Profile, y.Profile) })
 	for i := 0; i < len(mig); {
@@ -33,6 +35,21 @@ func (a *NodeGPUAllocation) setForeignAside(sp *special, hs []*Holding) bool {
 		a.setInstancesAside(sp, total, hs)
 	}
 	return cards > 0 || len(mig) > 0
+}
+
+// renamed counts the cards that pods hold under a UUID which the node does not list, at an index that it does list. Whether
+// the card has left, or its description calls it by another name now, cannot be told apart: as many cards are set aside as
+// such UUIDs, so that memory in use never looks free. Instances of cards in MIG mode have a rule of their own: ConflictInstance
+// or, where the card is not listed, Missing.
+func (a *NodeGPUAllocation) renamed(sp *special) (cards int, pods []string) {
+	var uuids []string
+	for i := range sp.missing {
+		if s := &sp.missing[i].Share; s.UUID != "" && s.MIGProfile == "" && s.Index < a.Topology.Len() {
+			uuids = append(uuids, s.UUID)
+			pods = append(pods, sp.missing[i].Pod)
+		}
+	}
+	return len(sorted(uuids)), pods
 }
 
 // setCardsAside closes free cards for so many foreign whole cards. Where the usable ones do not suffice, idle sick

@@ -218,7 +218,7 @@ func (n modelNode) expect(hs []Holding) expectation {
 			}
 		}
 	}
-	n.foreignCards(&e, cards, hs)
+	n.foreignCards(&e, cards, hs, n.renamed(hs))
 	n.foreignInstances(&e, cards, hs)
 	for i := range cards {
 		e.Use = append(e.Use, cards[i].use())
@@ -235,8 +235,24 @@ func (n modelNode) expect(hs []Holding) expectation {
 	return e
 }
 
-func (n modelNode) foreignCards(e *expectation, cards []modelCard, hs []Holding) {
-	want, pods := 0, []string{}
+// renamed maps the UUIDs that the node does not list at indices that it does to their holders.
+func (n modelNode) renamed(hs []Holding) map[string][]string {
+	found := map[string][]string{}
+	for _, h := range hs {
+		for _, s := range h.Cards {
+			if at, _ := n.locate(s); at < 0 && s.UUID != "" && s.MIGProfile == "" && s.Index < len(n.cards) {
+				found[s.UUID] = append(found[s.UUID], h.Pod)
+			}
+		}
+	}
+	return found
+}
+
+func (n modelNode) foreignCards(e *expectation, cards []modelCard, hs []Holding, renamed map[string][]string) {
+	want, pods := len(renamed), []string{}
+	for _, holders := range renamed {
+		pods = append(pods, holders...)
+	}
 	for _, h := range hs {
 		if h.UnknownCards > 0 {
 			want += h.UnknownCards
@@ -254,6 +270,7 @@ func (n modelNode) foreignCards(e *expectation, cards []modelCard, hs []Holding)
 	e.Closed |= e.Foreign
 	if want > 0 {
 		slices.Sort(pods)
+		pods = slices.Compact(pods)
 		e.Quarantined = true
 		e.Conflicts = append(e.Conflicts, fmt.Sprintln(ConflictForeign, strings.Join(pods, " ")))
 	}

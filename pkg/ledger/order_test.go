@@ -79,7 +79,7 @@ func TestCaseB089AnyOrder(t *testing.T) {
 	if a := want.Node("n1"); a.Pods != 48 || a.special != nil || a.Use[7].VRAMBytes != 6*12800*mib {
 		t.Fatalf("n1: %d pods, use %+v, conflicts %v", a.Pods, a.Use, a.Conflicts())
 	}
-	if a := want.Node("n2"); a.Pods != 8 || len(a.Conflicts()) != 3 || len(a.Missing()) != 2 || a.Foreign.Len() != 2 || len(a.ForeignMIG()) != 2 {
+	if a := want.Node("n2"); a.Pods != 8 || len(a.Conflicts()) != 3 || len(a.Missing()) != 2 || a.Foreign.Len() != 3 || len(a.ForeignMIG()) != 2 {
 		t.Fatalf("n2: %d pods, foreign %s, %v, missing %v, conflicts %v", a.Pods, a.Foreign, a.ForeignMIG(), a.Missing(), a.Conflicts())
 	}
 	for seed := range uint64(200) {

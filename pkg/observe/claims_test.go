@@ -62,7 +62,7 @@ func TestClaimedGPUsAreCharged(t *testing.T) {
 			t.Fatalf("want %d free cards, have %+v", want, l.Node("n1"))
 		}
 	}
-	free(8) // the claim is not there, and the node's cards do not come from the driver
+	// Until the claim is seen it may count as one card; once it is, its number is right.
 	claim := claimOf("u", name, "nic.example.com", "gpu.nvidia.com", "gpu.nvidia.com")
 	if _, err := client.ResourceV1().ResourceClaims("ns").Create(ctx, claim, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
@@ -72,4 +72,47 @@ func TestClaimedGPUsAreCharged(t *testing.T) {
 		t.Fatal(err)
 	}
 	free(8)
+}
+
+type heard struct{ details []string }
+
+func (h *heard) Report(_ runtime.Object, _, _, detail string) { h.details = append(h.details, detail) }
+
+// TestRenamedCardsNeverLookFree: a description that calls a card in use by another name frees nothing, and is reported; so
+// is one that lists the cards of another node.
+func TestRenamedCardsNeverLookFree(t *testing.T) {
+	spec := kit.N8s("n1")
+	client := fake.NewClientset()
+	factory := informers.NewSharedInformerFactory(client, 0)
+	l, reports := ledger.New(), &heard{}
+	o := observe.New(l, topology.DefaultRates(), reports, klog.Background(), clock.RealClock{})
+	if _, err := o.Register(factory); err != nil {
+		t.Fatal(err)
+	}
+	store := factory.Core().V1().Nodes().Informer().GetStore()
+	seen := func(node *v1.Node) {
+		t.Helper()
+		if err := store.Add(node); err != nil {
+			t.Fatal(err)
+		}
+		o.NodeChanged(node.Name)
+	}
+	seen(kit.Node("n1", spec))
+	o.PodSeen(kit.Pod("ns", "p", kit.UID("u"), kit.OnNode("n1"), kit.GPUs(1), kit.Annotate("gputopology.io/allocation",
+		`{"v":1,"node":"n1","cards":[{"index":6,"uuid":"GPU-n1-6","sliceMask":"0xffffffffffffffff","vramBytes":85899345920,"computeMilli":1000}]}`)))
+	if got := l.Node("n1").Free.Len(); got != 7 {
+		t.Fatalf("%d cards are free, want 7", got)
+	}
+	spec.Cards[6].UUID = "GPU-n1-6x"
+	seen(kit.Node("n1", spec))
+	if got := l.Node("n1").Free.Len(); got != 7 {
+		t.Errorf("%d cards are free after card 6 was renamed, want 7", got)
+	}
+	if len(reports.details) != 1 {
+		t.Errorf("reports: %q, want one of the card that is not listed", reports.details)
+	}
+	seen(kit.Node("n2", spec))
+	if len(reports.details) != 9 {
+		t.Errorf("%d reports, want eight more of cards that two nodes list", len(reports.details))
+	}
 }

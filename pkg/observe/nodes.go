@@ -92,6 +92,7 @@ func (o *Observer) NodeChanged(name string) {
 		o.settled.Delete(name)
 		delete(o.problems, name)
 		delete(o.quarantines, name)
+		o.disown(name)
 		o.ledger.RemoveNode(ledger.NodeName(name))
 		return
 	}
@@ -105,6 +106,7 @@ func (o *Observer) NodeChanged(name string) {
 		o.ledger.RemoveNode(ledger.NodeName(name)) // a node without GPUs needs no entry
 	}
 	o.noteProblems(node, result)
+	o.noteOwners(node, result.Topology)
 	o.noteQuarantineLocked(name)
 }
 

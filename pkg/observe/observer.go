@@ -50,6 +50,9 @@ type Observer struct {
 	// problems and quarantines hold what was last reported of a node, so that it is reported once.
 	problems    map[string][]inventory.Problem
 	quarantines map[string]string
+	// owners maps the UUID of a card to the node that lists it, listed a node to such UUIDs.
+	owners map[string]string
+	listed map[string][]string
 	// faults holds what was reported of the annotations of bound pods.
 	faults map[ledger.PodUID]podFault
 }
@@ -68,6 +71,8 @@ func New(l *ledger.Ledger, rates topology.Rates, report Reporter, logger klog.Lo
 		problems:  map[string][]inventory.Problem{},
 
 		quarantines: map[string]string{},
+		owners:      map[string]string{},
+		listed:      map[string][]string{},
 		faults:      map[ledger.PodUID]podFault{},
 	}
 }

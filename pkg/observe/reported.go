@@ -1,12 +1,14 @@
 package observe
 
 import (
+	"fmt"
 	"maps"
 	"slices"
 
 	v1 "k8s.io/api/core/v1"
 
 	"github.com/gputopology/gpu-topology-scheduler/pkg/ledger"
+	"github.com/gputopology/gpu-topology-scheduler/pkg/topology"
 )
 
 const (
@@ -22,19 +24,62 @@ func (o *Observer) noteQuarantine(name string) {
 }
 
 func (o *Observer) noteQuarantineLocked(name string) {
-	a := o.ledger.Node(ledger.NodeName(name))
-	if a == nil || !a.Quarantined {
+	why := contradiction(o.ledger.Node(ledger.NodeName(name)))
+	if why == "" {
 		delete(o.quarantines, name)
 		return
 	}
-	why := a.Quarantine()
 	if o.quarantines[name] == why {
 		return
 	}
 	o.quarantines[name] = why
-	o.logger.Info("Node takes no new GPU pods: its allocations contradict each other", "node", name, "reason", why)
+	o.logger.Info("What pods hold contradicts the node's cards", "node", name, "reason", why)
 	if node, err := o.nodes.Get(name); err == nil {
 		o.report.Report(node, reasonQuarantine, actionQuarantine, why)
+	}
+}
+
+// contradiction says in which way a node's allocations cannot be true; empty if they can.
+func contradiction(a *ledger.NodeGPUAllocation) string {
+	switch {
+	case a == nil || a.Topology == nil:
+		return ""
+	case a.Quarantined:
+		return "no new GPU pods: " + a.Quarantine()
+	case len(a.Missing()) > 0:
+		m := a.Missing()[0]
+		return fmt.Sprintf("%d cards that pods hold are not listed, among them card %d (%.64s) of pod %s; as many are set aside", len(a.Missing()), m.Share.Index, m.Share.UUID, m.Pod)
+	}
+	return ""
+}
+
+// disown forgets which cards a node listed. The caller holds mu.
+func (o *Observer) disown(node string) {
+	for _, uuid := range o.listed[node] {
+		if o.owners[uuid] == node {
+			delete(o.owners, uuid)
+		}
+	}
+	delete(o.listed, node)
+}
+
+// noteOwners reports cards that two nodes list: one of the descriptions is another node's. The caller holds mu.
+func (o *Observer) noteOwners(node *v1.Node, t *topology.Node) {
+	o.disown(node.Name)
+	if t == nil {
+		return
+	}
+	for i := range t.Len() {
+		uuid := t.Card(i).UUID
+		if uuid == "" {
+			continue
+		}
+		if owner, known := o.owners[uuid]; known {
+			o.report.Report(node, reasonProblem, actionResolve, fmt.Sprintf("card %d has the UUID %.64s, which node %s lists too: one of the two descriptions is another node's", i, uuid, owner))
+			continue
+		}
+		o.owners[uuid] = node.Name
+		o.listed[node.Name] = append(o.listed[node.Name], uuid)
 	}
 }
 
