@@ -82,13 +82,13 @@ func (o *Observer) PodSeen(pod *v1.Pod) {
 // never asked for a GPU are kept out.
 func (o *Observer) podEnded(pod *v1.Pod) {
 	uid := ledger.PodUID(pod.UID)
+	o.forgetFault(uid)
 	if _, _, held := o.ledger.Holding(uid); !held {
 		if cards, instances := request.FromPodForeign(pod); cards == 0 && len(instances) == 0 {
 			return
 		}
 	}
 	o.ledger.Release(uid)
-	o.forgetFault(uid)
 	o.noteQuarantine(pod.Spec.NodeName)
 }
 
@@ -111,6 +111,7 @@ func (o *Observer) PodUpdated(old, pod *v1.Pod) {
 
 // replaced handles a pod whose name belongs to another pod now: in one step, so that nobody sees its cards free between.
 func (o *Observer) replaced(old ledger.PodUID, pod *v1.Pod) {
+	o.forgetFault(old)
 	if !terminal(pod) && pod.Spec.NodeName != "" {
 		if h, ok := o.holdingOf(pod); ok {
 			o.adopted(pod, o.ledger.Replace(old, h))
@@ -118,7 +119,6 @@ func (o *Observer) replaced(old ledger.PodUID, pod *v1.Pod) {
 		}
 	}
 	o.ledger.Release(old)
-	o.forgetFault(old)
 	o.PodSeen(pod)
 }
 

@@ -48,7 +48,7 @@ func contradiction(a *ledger.NodeGPUAllocation) string {
 		return "no new GPU pods: " + a.Quarantine()
 	case len(a.Missing()) > 0:
 		m := a.Missing()[0]
-		return fmt.Sprintf("%d cards that pods hold are not listed, among them card %d (%.64s) of pod %s; as many are set aside", len(a.Missing()), m.Share.Index, m.Share.UUID, m.Pod)
+		return fmt.Sprintf("%d cards that pods hold are not listed, among them card %d (%.64s) of pod %s; free cards are set aside for those that may stand there under another name", len(a.Missing()), m.Share.Index, m.Share.UUID, m.Pod)
 	}
 	return ""
 }
