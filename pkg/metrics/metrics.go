@@ -31,6 +31,18 @@ const (
 	ReserveError = "error"
 )
 
+// Results of planning a gang, values of the label result of GangPlans.
+const (
+	// PlanMade found places for all members and took their cards.
+	PlanMade = "made"
+	// PlanRefused found that they do not fit.
+	PlanRefused = "refused"
+	// PlanConflict found the cards taken, or the gang changed, since the nodes were read.
+	PlanConflict = "conflict"
+	// PlanError met broken input or a broken invariant.
+	PlanError = "error"
+)
+
 var (
 	// Reservations counts reservations of cards by result.
 	Reservations = counterVec("reservations_total", "Reservations of GPU cards by result.", "result")
@@ -42,6 +54,15 @@ var (
 	InventoryProblems = counterVec("inventory_problems_total", "Faults found in descriptions of nodes' GPUs by source.", "source")
 	// UnreadableRecords counts bound pods that are charged by their number of cards since their record is missing or damaged, by cause.
 	UnreadableRecords = counterVec("unreadable_records_total", "Bound GPU pods without a readable allocation record by cause.", "cause")
+	// GangRollbacks counts plans of gangs that were given back in whole or in part.
+	GangRollbacks = counter("gang_rollbacks_total", "Plans of gangs given back before all members were bound.")
+	// GangPlans counts plans of gangs by result.
+	GangPlans = counterVec("gang_plans_total", "Plans of gangs by result.", "result")
+	// GangPlanSeconds is the time that a plan takes, from reading the nodes to holding the cards.
+	GangPlanSeconds = metrics.NewHistogram(&metrics.HistogramOpts{
+		Subsystem: subsystem, Name: "gang_plan_duration_seconds", Help: "Time to plan a gang and hold its cards.",
+		Buckets: metrics.ExponentialBuckets(0.0001, 2, 15), StabilityLevel: metrics.ALPHA,
+	})
 	// ReportsDropped counts events that were not sent since the queue was full.
 	ReportsDropped = counter("reports_dropped_total", "Events not sent because the report queue was full.")
 )
@@ -61,6 +82,7 @@ var register sync.Once
 // Register adds the metrics to the process's registry. Calls after the first do nothing.
 func Register() {
 	register.Do(func() {
-		legacyregistry.MustRegister(Reservations, Rollbacks, BindOutcomes, InventoryProblems, UnreadableRecords, ReportsDropped)
+		legacyregistry.MustRegister(Reservations, Rollbacks, BindOutcomes, InventoryProblems, UnreadableRecords, ReportsDropped,
+			GangRollbacks, GangPlans, GangPlanSeconds)
 	})
 }

@@ -19,6 +19,9 @@ func TestNamesAndLabels(t *testing.T) {
 		BindOutcomes.WithLabelValues(outcome).Inc()
 	}
 	Rollbacks.Inc()
+	GangPlans.WithLabelValues(PlanMade).Inc()
+	GangPlanSeconds.Observe(0.00015)
+	GangRollbacks.Inc()
 	ReportsDropped.Inc()
 	InventoryProblems.WithLabelValues("annotation").Inc()
 	UnreadableRecords.WithLabelValues("missing").Inc()
@@ -29,6 +32,32 @@ gpu_topology_scheduler_bind_outcomes_total{outcome="confirmed"} 1
 gpu_topology_scheduler_bind_outcomes_total{outcome="failed"} 1
 gpu_topology_scheduler_bind_outcomes_total{outcome="success"} 1
 gpu_topology_scheduler_bind_outcomes_total{outcome="unknown"} 1
+# HELP gpu_topology_scheduler_gang_plan_duration_seconds [ALPHA] Time to plan a gang and hold its cards.
+# TYPE gpu_topology_scheduler_gang_plan_duration_seconds histogram
+gpu_topology_scheduler_gang_plan_duration_seconds_bucket{le="0.0001"} 0
+gpu_topology_scheduler_gang_plan_duration_seconds_bucket{le="0.0002"} 1
+gpu_topology_scheduler_gang_plan_duration_seconds_bucket{le="0.0004"} 1
+gpu_topology_scheduler_gang_plan_duration_seconds_bucket{le="0.0008"} 1
+gpu_topology_scheduler_gang_plan_duration_seconds_bucket{le="0.0016"} 1
+gpu_topology_scheduler_gang_plan_duration_seconds_bucket{le="0.0032"} 1
+gpu_topology_scheduler_gang_plan_duration_seconds_bucket{le="0.0064"} 1
+gpu_topology_scheduler_gang_plan_duration_seconds_bucket{le="0.0128"} 1
+gpu_topology_scheduler_gang_plan_duration_seconds_bucket{le="0.0256"} 1
+gpu_topology_scheduler_gang_plan_duration_seconds_bucket{le="0.0512"} 1
+gpu_topology_scheduler_gang_plan_duration_seconds_bucket{le="0.1024"} 1
+gpu_topology_scheduler_gang_plan_duration_seconds_bucket{le="0.2048"} 1
+gpu_topology_scheduler_gang_plan_duration_seconds_bucket{le="0.4096"} 1
+gpu_topology_scheduler_gang_plan_duration_seconds_bucket{le="0.8192"} 1
+gpu_topology_scheduler_gang_plan_duration_seconds_bucket{le="1.6384"} 1
+gpu_topology_scheduler_gang_plan_duration_seconds_bucket{le="+Inf"} 1
+gpu_topology_scheduler_gang_plan_duration_seconds_sum 0.00015
+gpu_topology_scheduler_gang_plan_duration_seconds_count 1
+# HELP gpu_topology_scheduler_gang_plans_total [ALPHA] Plans of gangs by result.
+# TYPE gpu_topology_scheduler_gang_plans_total counter
+gpu_topology_scheduler_gang_plans_total{result="made"} 1
+# HELP gpu_topology_scheduler_gang_rollbacks_total [ALPHA] Plans of gangs given back before all members were bound.
+# TYPE gpu_topology_scheduler_gang_rollbacks_total counter
+gpu_topology_scheduler_gang_rollbacks_total 1
 # HELP gpu_topology_scheduler_inventory_problems_total [ALPHA] Faults found in descriptions of nodes' GPUs by source.
 # TYPE gpu_topology_scheduler_inventory_problems_total counter
 gpu_topology_scheduler_inventory_problems_total{source="annotation"} 1

@@ -68,7 +68,10 @@ func run(ctx context.Context, flags *pflag.FlagSet) error {
 	if err != nil {
 		return fmt.Errorf("preflight: %w", err)
 	}
-	return turnOff(ctx, flags, missing)
+	if err := turnOff(ctx, flags, missing, "The API server lacks APIs that the scheduler would wait for"); err != nil {
+		return err
+	}
+	return turnOff(ctx, flags, Costly(), "Gates whose cost outweighs their use here")
 }
 
 // ask repeats the question while the API server does not answer: a scheduler often starts before it.
@@ -95,8 +98,8 @@ func ask(ctx context.Context, client Discovery) ([]featuregate.Feature, error) {
 	return missing, nil
 }
 
-// turnOff adds Gate=false for every gate that the user did not name, and says so in one line.
-func turnOff(ctx context.Context, flags *pflag.FlagSet, gates []featuregate.Feature) error {
+// turnOff adds Gate=false for every gate that the user did not name, and says so and why in one line.
+func turnOff(ctx context.Context, flags *pflag.FlagSet, gates []featuregate.Feature, why string) error {
 	logger := klog.FromContext(ctx)
 	flag := flags.Lookup(gatesFlag)
 	if flag == nil {
@@ -119,7 +122,7 @@ func turnOff(ctx context.Context, flags *pflag.FlagSet, gates []featuregate.Feat
 		off = append(off, string(gate))
 	}
 	if len(off)+len(kept) > 0 {
-		logger.Info("The API server lacks APIs that the scheduler would wait for", "gatesTurnedOff", off, "gatesSetByUser", kept)
+		logger.Info(why, "gatesTurnedOff", off, "gatesSetByUser", kept)
 	}
 	return nil
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/spf13/pflag"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/version"
+	utilfeature "k8s.io/apiserver/pkg/util/feature"
 	"k8s.io/client-go/rest"
 	cliflag "k8s.io/component-base/cli/flag"
 	"k8s.io/component-base/compatibility"
@@ -73,7 +74,7 @@ func TestTurnOff(t *testing.T) {
 			if err := g.flags.Parse(tt.args); err != nil {
 				t.Fatal(err)
 			}
-			if err := turnOff(t.Context(), g.flags, []featuregate.Feature{"Needy", "Second"}); err != nil {
+			if err := turnOff(t.Context(), g.flags, []featuregate.Feature{"Needy", "Second"}, "test"); err != nil {
 				t.Fatal(err)
 			}
 			if err := g.registry.Set(); err != nil {
@@ -91,7 +92,7 @@ func TestTurnOff(t *testing.T) {
 }
 
 func TestTurnOffErrors(t *testing.T) {
-	if err := turnOff(t.Context(), pflag.NewFlagSet("", pflag.ContinueOnError), []featuregate.Feature{"A"}); err == nil || !strings.Contains(err.Error(), "--feature-gates") {
+	if err := turnOff(t.Context(), pflag.NewFlagSet("", pflag.ContinueOnError), []featuregate.Feature{"A"}, "test"); err == nil || !strings.Contains(err.Error(), "--feature-gates") {
 		t.Errorf("without the flag: %v", err)
 	}
 }
@@ -167,6 +168,8 @@ func newAPI(t *testing.T, before func(http.ResponseWriter) bool, resources ...st
 const (
 	gateOff = ":" + string(features.DRADeviceTaintRules) + "=false"
 	gateOn  = ":" + string(features.DRADeviceTaintRules) + "=true"
+	// costly is turned off whatever the server serves.
+	costly = ":" + string(features.NominatedNodeNameForExpectation) + "=false"
 )
 
 func TestWrap(t *testing.T) {
@@ -185,12 +188,13 @@ func TestWrap(t *testing.T) {
 		args []string
 		want string
 	}{
-		"older server":                       {[]string{"--master=" + older}, gateOff},
-		"older server, by kubeconfig":        {[]string{"--kubeconfig=" + kubeconfig}, gateOff},
-		"older server, by configuration":     {[]string{"--config=" + configuration}, gateOff},
-		"configuration before kubeconfig":    {[]string{"--config=" + configuration, "--kubeconfig=/nonexistent"}, gateOff},
-		"older server, the user knows":       {[]string{"--master=" + older, user}, gateOn},
-		"current server":                     {[]string{"--master=" + current}, ""},
+		"older server":                       {[]string{"--master=" + older}, gateOff + "," + costly},
+		"older server, by kubeconfig":        {[]string{"--kubeconfig=" + kubeconfig}, gateOff + "," + costly},
+		"older server, by configuration":     {[]string{"--config=" + configuration}, gateOff + "," + costly},
+		"configuration before kubeconfig":    {[]string{"--config=" + configuration, "--kubeconfig=/nonexistent"}, gateOff + "," + costly},
+		"older server, the user knows":       {[]string{"--master=" + older, user}, gateOn + "," + costly},
+		"current server":                     {[]string{"--master=" + current}, costly},
+		"the user wants the costly gate":     {[]string{"--master=" + current, "--feature-gates=NominatedNodeNameForExpectation=true"}, ":NominatedNodeNameForExpectation=true"},
 		"a version is printed, nobody asked": {[]string{"--version=raw", "--kubeconfig=/nonexistent"}, ""},
 	}
 	for name, tt := range tests {
@@ -246,8 +250,8 @@ func TestWrapWithoutHook(t *testing.T) {
 	if err := cmd.ExecuteContext(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if got := cmd.Flags().Lookup(gatesFlag).Value.String(); got != gateOff {
-		t.Errorf("gates %s, want %s", got, gateOff)
+	if got := cmd.Flags().Lookup(gatesFlag).Value.String(); got != gateOff+","+costly {
+		t.Errorf("gates %s, want %s", got, gateOff+","+costly)
 	}
 }
 
@@ -286,5 +290,14 @@ func TestAskEndsWithTheProcess(t *testing.T) {
 	cmd.SetArgs([]string{"--master=" + newAPI(t, refuse)})
 	if err := cmd.ExecuteContext(ctx); err == nil || !strings.Contains(err.Error(), "resource.k8s.io/v1") {
 		t.Errorf("error %v, want one that says what was asked", err)
+	}
+}
+
+func TestCostlyGatesExist(t *testing.T) {
+	known := utilfeature.DefaultFeatureGate.DeepCopy().GetAll()
+	for _, gate := range Costly() {
+		if spec, ok := known[gate]; !ok || !spec.Default {
+			t.Errorf("gate %s: known %t, on by default %t; a gate that is gone or off need not be turned off", gate, ok, spec.Default)
+		}
 	}
 }

@@ -27,6 +27,15 @@ func Requirements() []Requirement {
 	}
 }
 
+// Costly lists gates that are on by default and that this scheduler turns off.
+//
+// NominatedNodeNameForExpectation writes the node of every pod that waits at Permit into its status, for the cluster
+// autoscaler: one more write and one more event for each member of a gang, between two that follow each other within
+// milliseconds.
+func Costly() []featuregate.Feature {
+	return []featuregate.Feature{features.NominatedNodeNameForExpectation}
+}
+
 // Discovery is the part of a discovery client that preflight needs.
 type Discovery interface {
 	ServerResourcesForGroupVersion(groupVersion string) (*metav1.APIResourceList, error)

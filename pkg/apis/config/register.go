@@ -18,11 +18,16 @@ func init() {
 // AddToScheme enters the arguments of this module's plugins into group kubescheduler.config.k8s.io, with their defaults. The
 // scheduler looks for arguments by the plugin's name and "Args".
 func AddToScheme(s *runtime.Scheme) error {
-	s.AddKnownTypes(schedulerconfig.SchemeGroupVersion, &GPUTopologyArgs{})
-	s.AddKnownTypes(schedulerv1.SchemeGroupVersion, &GPUTopologyArgs{})
+	s.AddKnownTypes(schedulerconfig.SchemeGroupVersion, &GPUTopologyArgs{}, &CoschedulingArgs{})
+	s.AddKnownTypes(schedulerv1.SchemeGroupVersion, &GPUTopologyArgs{}, &CoschedulingArgs{})
 	s.AddTypeDefaultingFunc(&GPUTopologyArgs{}, func(object any) {
 		if args, ok := object.(*GPUTopologyArgs); ok {
 			SetDefaults(args)
+		}
+	})
+	s.AddTypeDefaultingFunc(&CoschedulingArgs{}, func(object any) {
+		if args, ok := object.(*CoschedulingArgs); ok {
+			SetCoschedulingDefaults(args)
 		}
 	})
 	return nil

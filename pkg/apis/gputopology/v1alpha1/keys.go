@@ -41,6 +41,32 @@ const (
 	PolicyRequire = "require"
 )
 
+// PodGroupLabel, on a pod, names the PodGroup of scheduling.x-k8s.io in the pod's namespace whose member it is. The
+// scheduler-plugins project defined it; operators of training jobs write it.
+const PodGroupLabel = "scheduling.x-k8s.io/pod-group"
+
+// Keys of a gang.
+const (
+	// OnMemberLossAnnotation, on a PodGroup, says what happens when a gang that ran loses a member: MemberLossReplace
+	// (as if absent), MemberLossKeep or MemberLossEvict.
+	OnMemberLossAnnotation = GroupName + "/on-member-loss"
+	// WaitingReasonAnnotation, on a PodGroup, is one sentence on what its gang waits for. The scheduler writes it, and
+	// removes it when the gang no longer waits.
+	WaitingReasonAnnotation = GroupName + "/waiting-reason"
+	// RankAnnotation, on a pod, is its place in the order of its gang, 0 or more.
+	RankAnnotation = GroupName + "/rank"
+)
+
+// Values of OnMemberLossAnnotation. They are compared exactly: no other case, no blanks.
+const (
+	// MemberLossReplace schedules a replacement beside the members that are left.
+	MemberLossReplace = "Replace"
+	// MemberLossKeep leaves the other members alone; a replacement is scheduled by itself.
+	MemberLossKeep = "Keep"
+	// MemberLossEvict removes the other members through the eviction API, and schedules the gang as a whole again.
+	MemberLossEvict = "Evict"
+)
+
 // The record dialects: annotations of node agents that the scheduler can write beside AllocationAnnotation. The values are
 // what recordDialects in the plugin's arguments accepts.
 const (
