@@ -3,4 +3,5 @@
 //
 //	base/                       the second scheduler: RBAC, Deployment, configuration; see base/kustomization.yaml
 //	base/scheduler-config.yaml  the one KubeSchedulerConfiguration that ships
+//	crds/podgroup.yaml          the PodGroup API, which must not be put over one that is there; see its first lines
 package manifests

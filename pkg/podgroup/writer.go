@@ -1,0 +1,204 @@
+package podgroup
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/klog/v2"
+	"k8s.io/utils/clock"
+	schedulingv1alpha1 "sigs.k8s.io/scheduler-plugins/apis/scheduling/v1alpha1"
+	"sigs.k8s.io/scheduler-plugins/pkg/generated/clientset/versioned"
+
+	"github.com/gputopology/gpu-topology-scheduler/pkg/gang"
+)
+
+const (
+	// batchPeriod is how long changes are gathered: a gang whose members all bind within it costs one write.
+	batchPeriod = 200 * time.Millisecond
+	// batchPods bounds the parked pods of one batch. Each costs a read and a write, so they take at most 320 requests a
+	// second from what binds need.
+	batchPods = 32
+	// workers is the number of writes in flight.
+	workers = 8
+)
+
+// Writer shows on the API what gangs do. It gathers desired states and writes, a batch at a time, only what differs from
+// what the API shows. Binding never waits for it. Safe for concurrent use.
+type Writer struct {
+	groups versioned.Interface
+	pods   kubernetes.Interface
+	clock  clock.WithTicker
+	report Reporter
+	logger klog.Logger
+
+	// mu guards what follows. No call leaves while it is held.
+	mu      sync.Mutex
+	entries map[types.NamespacedName]*entry
+	names   map[gang.GroupUID]types.NamespacedName
+	// dirty holds the entries of which something may have to be written.
+	dirty map[types.NamespacedName]struct{}
+}
+
+// NewWriter returns a Writer that gathers from the start and writes while Run runs.
+func NewWriter(groups versioned.Interface, pods kubernetes.Interface, c clock.WithTicker, report Reporter, logger klog.Logger) *Writer {
+	return &Writer{
+		groups: groups, pods: pods, clock: c, report: report, logger: logger,
+		entries: map[types.NamespacedName]*entry{}, names: map[gang.GroupUID]types.NamespacedName{},
+		dirty: map[types.NamespacedName]struct{}{},
+	}
+}
+
+// Seen tells what the API shows of a group, so that a Writer that begins to write after another one writes only what
+// differs, and reports no reason twice. What is seen after this Writer's own first write counts for nothing.
+func (w *Writer) Seen(g Group) {
+	o, ok := g.Object.(*schedulingv1alpha1.PodGroup)
+	if !ok {
+		return
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	e := w.entry(types.NamespacedName{Namespace: g.Namespace, Name: g.Name}, g.UID)
+	if !e.tried {
+		e.shown = &shown{status: statusOf(o), reason: reasonOf(o)}
+		e.reported = e.shown.reason
+	}
+}
+
+// Set replaces what the API should show of a group. It never blocks and keeps the last state per name: a group of the
+// same name and another UID is forgotten. The Writer keeps d.Parked and d.StartTime, which must not change afterwards.
+func (w *Writer) Set(d Desired) {
+	now := w.clock.Now()
+	key := d.key()
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.entry(key, d.UID).set(d, now)
+	w.dirty[key] = struct{}{}
+}
+
+// Forget drops a group: nothing is written for it any more.
+func (w *Writer) Forget(uid gang.GroupUID) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.drop(uid)
+}
+
+// entry finds or makes the entry of a group. The caller holds mu.
+func (w *Writer) entry(key types.NamespacedName, uid gang.GroupUID) *entry {
+	e := w.entries[key]
+	if e != nil && e.uid == uid {
+		return e
+	}
+	if e != nil {
+		w.drop(e.uid)
+	}
+	e = &entry{uid: uid}
+	w.entries[key] = e
+	w.names[uid] = key
+	return e
+}
+
+// drop removes a group. The caller holds mu.
+func (w *Writer) drop(uid gang.GroupUID) {
+	key, has := w.names[uid]
+	if !has {
+		return
+	}
+	delete(w.names, uid)
+	delete(w.entries, key)
+	delete(w.dirty, key)
+}
+
+// Run writes until ctx ends. Run it on the replica that leads, once.
+func (w *Writer) Run(ctx context.Context) {
+	ticker := w.clock.NewTicker(batchPeriod)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticker.C():
+			w.flush(ctx)
+		}
+	}
+}
+
+// flush writes one batch and returns when all its calls have.
+func (w *Writer) flush(ctx context.Context) {
+	writes, pods, events := w.take(w.clock.Now())
+	for _, d := range events {
+		w.report.Report(d.reference(), eventReason, eventAction, d.Reason)
+	}
+	each(len(writes), func(i int) { w.writeGroup(ctx, &writes[i]) })
+	each(len(pods), func(i int) { w.writePod(ctx, &pods[i]) })
+	if ctx.Err() == nil {
+		w.record(w.clock.Now(), writes, pods)
+	}
+}
+
+// each calls do with 0 to n-1, several at a time, and returns when all calls have.
+func each(n int, do func(int)) {
+	var done sync.WaitGroup
+	defer done.Wait()
+	next := make(chan int, n)
+	for i := range n {
+		next <- i
+	}
+	close(next)
+	for range min(n, workers) {
+		done.Go(func() {
+			for i := range next {
+				do(i)
+			}
+		})
+	}
+}
+
+// take returns what is due: writes to groups, writes to parked pods, and the states whose reason is news.
+func (w *Writer) take(now time.Time) (writes []groupWrite, pods []podWrite, events []Desired) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, key := range w.ordered() {
+		e := w.entries[key]
+		if e.wanted && e.reported != e.desired.Reason {
+			if e.reported = e.desired.Reason; e.reported != "" {
+				events = append(events, e.desired)
+			}
+		}
+		statusToo, reasonToo := e.writes()
+		if (statusToo || reasonToo) && e.retry.due(now) {
+			e.tried = true
+			writes = append(writes, groupWrite{desired: e.desired, statusToo: statusToo, reasonToo: reasonToo})
+		}
+		parked, owed := e.parked(now, batchPods-len(pods))
+		for _, pod := range parked {
+			pods = append(pods, podWrite{group: e.desired.UID, pod: pod, reason: e.desired.Reason})
+		}
+		if !statusToo && !reasonToo && !owed {
+			delete(w.dirty, key)
+		}
+	}
+	return writes, pods, events
+}
+
+// ordered returns the dirty names: those first whose pods wait longest, then by name. The caller holds mu.
+func (w *Writer) ordered() []types.NamespacedName {
+	keys := make([]types.NamespacedName, 0, len(w.dirty))
+	for key := range w.dirty {
+		keys = append(keys, key)
+	}
+	slices.SortFunc(keys, func(a, b types.NamespacedName) int {
+		if c := w.entries[a].owed.Compare(w.entries[b].owed); c != 0 {
+			return c
+		}
+		if c := strings.Compare(a.Namespace, b.Namespace); c != 0 {
+			return c
+		}
+		return strings.Compare(a.Name, b.Name)
+	})
+	return keys
+}
