@@ -11,6 +11,7 @@ import (
 
 	_ "github.com/gputopology/gpu-topology-scheduler/pkg/apis/config" // makes plugin args known to the configuration decoder
 	"github.com/gputopology/gpu-topology-scheduler/pkg/engine"
+	"github.com/gputopology/gpu-topology-scheduler/pkg/plugins/coscheduling"
 	"github.com/gputopology/gpu-topology-scheduler/pkg/plugins/gputopology"
 	"github.com/gputopology/gpu-topology-scheduler/pkg/preflight"
 )
@@ -19,6 +20,7 @@ func main() {
 	shared := engine.New(engine.Options{})
 	cmd := app.NewSchedulerCommand(
 		app.WithPlugin(gputopology.Name, gputopology.New(shared)),
+		app.WithPlugin(coscheduling.Name, coscheduling.New(shared)),
 	)
 	cmd.Use = "gpu-topology-scheduler"
 	preflight.Wrap(cmd)

@@ -18,13 +18,15 @@ func newDemo() *cobra.Command {
 	var timeout time.Duration
 	cmd := &cobra.Command{
 		Use:   "demo",
-		Short: "Schedule pods on simulated GPU nodes and check every placement",
-		Long: `Schedule pods on simulated GPU nodes and check every placement.
+		Short: "Schedule pods and gangs on simulated GPU nodes and check every placement",
+		Long: `Schedule pods and gangs on simulated GPU nodes and check every placement.
 
 It starts a real API server, KWOK as the kubelet of 16 simulated nodes of four kinds, and the real scheduler with the
 configuration and the permissions that ship, each as a process of its own on loopback. Then it creates about 20 pods,
-one after another, and compares where and on which cards each one is placed with a brute-force search. It succeeds only
-if all agree. It needs no root, no container engine and no cluster, and leaves nothing behind.
+one after another, and compares where and on which cards each one is placed with a brute-force search. On eight more
+nodes it creates three gangs of which two fit, checks that each runs whole or holds nothing, and ends one of them so that
+the third can run. It succeeds only if all is as it must be. It needs no root, no container engine and no cluster, and
+leaves nothing behind.
 
 The binaries come from "make build".`,
 		Args: cobra.NoArgs,

@@ -22,6 +22,10 @@ import (
 const (
 	// bindRounds is how often a Binding whose answer was lost is sent.
 	bindRounds = 3
+	// bindsInFlight is how many Bindings are under way at a time. A gang's members are let go at once; what is more than an
+	// API server's priority level takes from one client it refuses with 429, and client-go then waits for a second. An API
+	// server that answers a Binding in 20 ms takes 3200 a second from this many.
+	bindsInFlight = 64
 	// readBackTimeout bounds one read of the pod after a failed bind.
 	readBackTimeout = 5 * time.Second
 )
@@ -48,6 +52,12 @@ const (
 // whatever Unreserve says; after any other error they may be given back.
 func (e *Engine) Bind(ctx context.Context, handle fwk.Handle, binding *v1.Binding) error {
 	uid := ledger.PodUID(binding.UID)
+	select {
+	case e.binds <- struct{}{}:
+		defer func() { <-e.binds }()
+	case <-ctx.Done():
+		return fmt.Errorf("bind pod %s/%s: %w", binding.Namespace, binding.Name, context.Cause(ctx)) // nothing was sent
+	}
 	err := e.bind(ctx, handle, binding)
 	switch {
 	case err == nil:

@@ -15,6 +15,7 @@ import (
 
 	"github.com/gputopology/gpu-topology-scheduler/pkg/allocate"
 	"github.com/gputopology/gpu-topology-scheduler/pkg/apis/config"
+	"github.com/gputopology/gpu-topology-scheduler/pkg/book"
 	"github.com/gputopology/gpu-topology-scheduler/pkg/ledger"
 	"github.com/gputopology/gpu-topology-scheduler/pkg/metrics"
 	"github.com/gputopology/gpu-topology-scheduler/pkg/observe"
@@ -37,21 +38,29 @@ type Engine struct {
 	reports *reportQueue
 	// observer is set by Start.
 	observer atomic.Pointer[observe.Observer]
+	book     *book.Book
+	// binds holds a token for each Binding under way.
+	binds chan struct{}
+	// leads is closed when placing becomes true.
+	leads chan struct{}
 	// placing is true once a scheduling cycle ran: this replica leads, so it is the one that sends events.
 	placing atomic.Bool
 
-	// inSync remembers that HasSynced was true once; it stays true.
-	inSync atomic.Bool
+	// inSync remembers that HasSynced was true once, gangsInSync the same of GangsSynced; both stay true.
+	inSync, gangsInSync atomic.Bool
 
 	// mu guards what follows. No other lock is taken while it is held.
-	mu       sync.Mutex
-	started  bool
-	args     *config.GPUTopologyArgs
+	mu      sync.Mutex
+	started bool
+	args    *config.GPUTopologyArgs
+	// profiles are the args of GPUTopology by schedulerName.
+	profiles map[string]*config.GPUTopologyArgs
+	gangs    *gangs
 	synced   []cache.ResourceEventHandlerRegistration
 	suspects map[ledger.PodUID]*suspect
 
-	stop context.CancelFunc
-	done sync.WaitGroup
+	stops []context.CancelFunc
+	done  sync.WaitGroup
 }
 
 // New returns an Engine that does nothing until Start.
@@ -59,8 +68,13 @@ func New(o Options) *Engine {
 	if o.Clock == nil {
 		o.Clock = clock.RealClock{}
 	}
+	l := ledger.New()
 	return &Engine{
-		ledger:   ledger.New(),
+		ledger:   l,
+		book:     book.New(l, o.Clock),
+		leads:    make(chan struct{}),
+		binds:    make(chan struct{}, bindsInFlight),
+		profiles: map[string]*config.GPUTopologyArgs{},
 		chooser:  allocate.NewChooser(),
 		clock:    o.Clock,
 		reports:  newReportQueue(),
@@ -86,6 +100,7 @@ func (e *Engine) Observer() *observe.Observer { return e.observer.Load() }
 func (e *Engine) Start(ctx context.Context, handle fwk.Handle, args *config.GPUTopologyArgs) error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
+	e.profiles[handle.ProfileName()] = args
 	if e.started {
 		if !reflect.DeepEqual(e.args.Bandwidths, args.Bandwidths) {
 			return fmt.Errorf("profile %q: GPUTopologyArgs.bandwidths differ from another profile's: the process has one ledger, so all profiles must agree on them", handle.ProfileName())
@@ -107,19 +122,18 @@ func (e *Engine) Start(ctx context.Context, handle fwk.Handle, args *config.GPUT
 	e.args = args
 	e.started = true
 	loops, stop := context.WithCancel(ctx)
-	e.stop = stop
-	e.done.Add(2)
-	go func() { defer e.done.Done(); e.reports.run(loops) }()
-	go func() { defer e.done.Done(); e.resolveLoop(loops, handle) }()
+	e.stops = append(e.stops, stop)
+	e.done.Go(func() { e.reports.run(loops) })
+	e.done.Go(func() { e.resolveLoop(loops, handle) })
 	return nil
 }
 
 // Close stops the loops and waits for them. It may be called more than once.
 func (e *Engine) Close() error {
 	e.mu.Lock()
-	stop := e.stop
+	stops := e.stops
 	e.mu.Unlock()
-	if stop != nil {
+	for _, stop := range stops {
 		stop()
 	}
 	e.done.Wait()
@@ -150,7 +164,25 @@ func (e *Engine) Placing() {
 	if e.placing.Load() || e.placing.Swap(true) {
 		return
 	}
+	close(e.leads)
 	if observer := e.Observer(); observer != nil {
 		observer.Repeat()
 	}
+}
+
+// Profile returns the arguments of GPUTopology in the profile of that schedulerName; nil if it does not run there.
+func (e *Engine) Profile(schedulerName string) *config.GPUTopologyArgs {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.profiles[schedulerName]
+}
+
+// GiveBack ends the reservation of a pod: its cards are free again, unless it is bound or its bind has no known outcome.
+// planID is the plan that the reservation came from, "" if none. It reports whether cards came free, and may be called any
+// number of times.
+func (e *Engine) GiveBack(uid ledger.PodUID, planID string) bool {
+	if planID == "" {
+		return e.ledger.Forget(uid)
+	}
+	return e.book.GiveBack(uid, planID)
 }

@@ -29,6 +29,9 @@ func (p *Plugin) Bind(ctx context.Context, state fwk.CycleState, pod *v1.Pod, no
 		Dialects: p.args.RecordDialects,
 		Now:      p.engine.Clock().Now(),
 		Topology: reserved.Topology,
+		Gang:     reserved.Gang,
+		Rank:     reserved.Rank,
+		Plan:     reserved.Plan,
 	})
 	if err != nil {
 		return fwk.AsStatus(fmt.Errorf("allocation record: %w", err))

@@ -8,6 +8,7 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 
 	"github.com/gputopology/gpu-topology-scheduler/pkg/allocate"
+	"github.com/gputopology/gpu-topology-scheduler/pkg/book"
 	"github.com/gputopology/gpu-topology-scheduler/pkg/ledger"
 	"github.com/gputopology/gpu-topology-scheduler/pkg/record"
 )
@@ -17,6 +18,7 @@ const (
 	reasonNoFacts    = "node(s) had GPUs that no source describes"
 	reasonDialect    = "node(s) had GPUs that a record dialect cannot name"
 	reasonPromised   = "node(s) had GPUs promised to a nominated pod"
+	reasonPlanned    = "node(s) were not planned for this member of the gang"
 	reasonQuarantine = "node(s) had contradicting GPU allocations"
 )
 
@@ -28,6 +30,11 @@ func (p *Plugin) Filter(ctx context.Context, state fwk.CycleState, pod *v1.Pod, 
 		return nil
 	}
 	name := node.Node().Name
+	if s.member {
+		if planned := p.engine.Gangs().Planned(ledger.PodUID(pod.UID)); planned != nil {
+			return p.fitsPlan(planned, name)
+		}
+	}
 	status := p.fits(ctx, s, pod, name)
 	if status == nil {
 		return nil
@@ -36,6 +43,20 @@ func (p *Plugin) Filter(ctx context.Context, state fwk.CycleState, pod *v1.Pod, 
 		return p.fits(ctx, s, pod, name)
 	}
 	return status
+}
+
+// fitsPlan is the answer for a member of a gang that is planned: its cards are held already, on one node.
+func (p *Plugin) fitsPlan(planned *book.Planned, node string) *fwk.Status {
+	if string(planned.Node) != node {
+		return fwk.NewStatus(fwk.UnschedulableAndUnresolvable, reasonPlanned)
+	}
+	switch a := p.engine.Ledger().Node(planned.Node); {
+	case a == nil || a.Topology == nil:
+		return fwk.NewStatus(fwk.UnschedulableAndUnresolvable, reasonNoFacts)
+	case a.Quarantined:
+		return fwk.NewStatus(fwk.Unschedulable, reasonQuarantine)
+	}
+	return nil
 }
 
 func (p *Plugin) fits(ctx context.Context, s *requestState, pod *v1.Pod, node string) *fwk.Status {

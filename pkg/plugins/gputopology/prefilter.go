@@ -10,6 +10,7 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 
 	"github.com/gputopology/gpu-topology-scheduler/pkg/allocate"
+	"github.com/gputopology/gpu-topology-scheduler/pkg/book"
 	"github.com/gputopology/gpu-topology-scheduler/pkg/engine"
 	"github.com/gputopology/gpu-topology-scheduler/pkg/ledger"
 	"github.com/gputopology/gpu-topology-scheduler/pkg/record"
@@ -42,10 +43,11 @@ func (p *Plugin) PreFilter(ctx context.Context, state fwk.CycleState, pod *v1.Po
 			klog.FromContext(ctx).V(2).Info("Pod is already bound", "pod", klog.KObj(pod), "node", held.Node)
 			return nil, fwk.NewStatus(fwk.UnschedulableAndUnresolvable, "pod is already bound to node "+string(held.Node))
 		case ledger.StageAssumed:
-			// A cycle of a native pod group may plan again over its own reservation.
+			// A cycle of a native pod group may plan again over its own reservation, and a member's plan holds its cards.
 		}
 	}
-	state.Write(requestKey, &requestState{request: asked, reasons: plainReasons(asked)})
+	_, member := book.KeyOf(pod)
+	state.Write(requestKey, &requestState{request: asked, reasons: plainReasons(asked), member: member})
 	return nil, nil
 }
 

@@ -9,6 +9,7 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 
 	"github.com/gputopology/gpu-topology-scheduler/pkg/allocate"
+	"github.com/gputopology/gpu-topology-scheduler/pkg/book"
 	"github.com/gputopology/gpu-topology-scheduler/pkg/ledger"
 	"github.com/gputopology/gpu-topology-scheduler/pkg/metrics"
 )
@@ -22,6 +23,11 @@ func (p *Plugin) Reserve(_ context.Context, state fwk.CycleState, pod *v1.Pod, n
 	s := requestOf(state)
 	if s == nil {
 		return nil
+	}
+	if s.member {
+		if planned := p.engine.Gangs().Planned(ledger.PodUID(pod.UID)); planned != nil {
+			return p.takeOver(state, pod, nodeName, planned)
+		}
 	}
 	var last error
 	for range reserveRounds {
@@ -51,6 +57,32 @@ func (p *Plugin) Reserve(_ context.Context, state fwk.CycleState, pod *v1.Pod, n
 	return fwk.AsStatus(last)
 }
 
+// takeOver makes what a gang's plan holds for a pod its reservation. The plan may have been given back, and the cards
+// taken, since it was looked at: then it is a conflict like any other.
+func (p *Plugin) takeOver(state fwk.CycleState, pod *v1.Pod, nodeName string, planned *book.Planned) *fwk.Status {
+	if string(planned.Node) != nodeName {
+		return fwk.AsStatus(fmt.Errorf("pod %s/%s is planned on node %s and is to be reserved on node %s", pod.Namespace, pod.Name, planned.Node, nodeName))
+	}
+	err := p.engine.Ledger().Assume(ledger.Holding{
+		UID:   ledger.PodUID(pod.UID),
+		Pod:   pod.Namespace + "/" + pod.Name,
+		Node:  planned.Node,
+		Cards: planned.Choice.Cards,
+	})
+	if err != nil {
+		metrics.Reservations.WithLabelValues(metrics.ReserveConflict).Inc()
+		return fwk.AsStatus(err)
+	}
+	reserved := &ReservationState{NodeName: planned.Node, Choice: planned.Choice, Topology: planned.Topology, Plan: planned.ID, Gang: planned.Gang.String()}
+	if planned.Rank >= 0 {
+		rank := int32(planned.Rank)
+		reserved.Rank = &rank
+	}
+	state.Write(reservationKey, reserved)
+	metrics.Reservations.WithLabelValues(metrics.ReserveSuccess).Inc()
+	return nil
+}
+
 func (p *Plugin) choose(asked *allocate.Request, nodeName string) (*ledger.NodeGPUAllocation, allocate.Choice, *fwk.Status) {
 	a := p.engine.Ledger().Node(ledger.NodeName(nodeName))
 	switch {
@@ -76,11 +108,15 @@ func changed(node, how string) *fwk.Status {
 
 // Unreserve gives the cards back. It may be called any number of times, for pods that never reserved and after the
 // bind: the ledger releases only what is still in flight.
-func (p *Plugin) Unreserve(_ context.Context, _ fwk.CycleState, pod *v1.Pod, _ string) {
+func (p *Plugin) Unreserve(_ context.Context, state fwk.CycleState, pod *v1.Pod, _ string) {
 	if pod == nil {
 		return
 	}
-	if p.engine.Ledger().Forget(ledger.PodUID(pod.UID)) {
+	plan := ""
+	if reserved := Reservation(state); reserved != nil {
+		plan = reserved.Plan
+	}
+	if p.engine.GiveBack(ledger.PodUID(pod.UID), plan) {
 		metrics.Rollbacks.Inc()
 	}
 }

@@ -20,6 +20,8 @@ type requestState struct {
 	request *allocate.Request
 	// reasons are those of plainReasons; a request of len(reasons) whole cards needs no more than a count.
 	reasons []string
+	// member is set for a pod of a gang: it may have a plan, which is then its only choice.
+	member bool
 	// adjusted holds the nodes on which a preemption dry run has taken pods away or put pods back; nil for none.
 	adjusted map[ledger.NodeName]*ledger.NodeGPUAllocation
 	// removed are the pods that a dry run has taken away and not put back.
@@ -31,7 +33,7 @@ type requestState struct {
 
 // Clone copies what AddPod and RemovePod change; allocations themselves are immutable.
 func (s *requestState) Clone() fwk.StateData {
-	return &requestState{request: s.request, reasons: s.reasons, adjusted: maps.Clone(s.adjusted), removed: maps.Clone(s.removed), promised: maps.Clone(s.promised)}
+	return &requestState{request: s.request, reasons: s.reasons, member: s.member, adjusted: maps.Clone(s.adjusted), removed: maps.Clone(s.removed), promised: maps.Clone(s.promised)}
 }
 
 // adjust makes the cycle see the node as given.
@@ -67,6 +69,10 @@ type ReservationState struct {
 	Choice allocate.Choice
 	// Topology is the node's graph that the choice was made on.
 	Topology *topology.Node
+	// Plan is the name of the gang's plan that made the choice, "" where Reserve did; Gang and Rank go with it.
+	Plan, Gang string
+	// Rank is the pod's rank in its gang, nil if unknown.
+	Rank *int32
 }
 
 // Clone returns the same state: it never changes.

@@ -1,0 +1,154 @@
+package book
+
+import (
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+
+	"github.com/gputopology/gpu-topology-scheduler/pkg/gang"
+	"github.com/gputopology/gpu-topology-scheduler/pkg/ledger"
+)
+
+// Answer is what a member is told at Permit.
+type Answer uint8
+
+// The answers.
+const (
+	// AnswerGo lets the member be bound.
+	AnswerGo Answer = iota
+	// AnswerWait has it wait for its siblings.
+	AnswerWait
+	// AnswerRefuse rejects it.
+	AnswerRefuse
+)
+
+// Reserved says that a member asks for leave to be bound. timeout goes with AnswerWait, reason with AnswerRefuse.
+func (b *Book) Reserved(pod *v1.Pod, node string) (answer Answer, timeout time.Duration, reason string) {
+	key, named := KeyOf(pod)
+	if !named {
+		return AnswerGo, 0, ""
+	}
+	uid := ledger.PodUID(pod.UID)
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	g, m := b.groups[key], b.members[uid]
+	switch {
+	case m == nil || g == nil:
+		return AnswerRefuse, 0, "gang " + key.String() + ": the pod is gone"
+	case g.state == nil && g.known && g.facts.Singles:
+		return AnswerGo, 0, ""
+	case g.state == nil:
+		return AnswerRefuse, 0, "gang " + key.String() + ": its PodGroup is gone"
+	}
+	delete(b.coming, uid)
+	delete(b.unsettled, uid)
+	b.apply(g, gang.MemberReserved{Pod: uid, Node: ledger.NodeName(node)})
+	switch stage, _ := g.state.Stage(uid); stage {
+	case gang.StageAdmitted, gang.StageBound:
+		delete(b.unsettled, uid) // the answer itself lets it go
+		return AnswerGo, 0, ""
+	case gang.StageReserved:
+		if g.started == nil {
+			now := b.clock.Now()
+			g.started = &now
+		}
+		return AnswerWait, b.timeout(g), ""
+	}
+	delete(b.unsettled, uid)
+	return AnswerRefuse, 0, b.reasonOf(g, "the plan was given up")
+}
+
+func (b *Book) timeout(g *group) time.Duration {
+	if g.facts.Spec.Timeout > 0 {
+		return g.facts.Spec.Timeout
+	}
+	return b.settings.Gang.PermitTimeout
+}
+
+func (b *Book) reasonOf(g *group, otherwise string) string {
+	if reason := g.state.Reason(); reason != "" {
+		return reason
+	}
+	return "gang " + g.key.String() + ": " + otherwise
+}
+
+// Refused says that a planned member's own cycle failed before Reserve: its node refused it, or, where node is "", it would
+// be refused anywhere.
+func (b *Book) Refused(pod *v1.Pod, node, reason string) {
+	b.with(pod, func(g *group, m *member) {
+		if m.plan != nil {
+			b.apply(g, gang.MemberRefused{Pod: m.uid(), Node: ledger.NodeName(node), Reason: reason})
+		}
+	})
+}
+
+// Unreserved says that a member was rolled back after Reserve. It may come any number of times; planID is the name of the
+// plan that it was reserved by, empty for a member that went alone. One of another plan than the present one comes too late
+// to say anything.
+func (b *Book) Unreserved(pod *v1.Pod, planID, reason string) {
+	b.with(pod, func(g *group, m *member) {
+		if m.plan != nil && m.plan.ID != planID {
+			return
+		}
+		delete(b.unsettled, m.uid())
+		b.apply(g, gang.MemberUnreserved{Pod: m.uid(), Reason: reason})
+		if stage, ok := g.state.Stage(m.uid()); m.plan != nil && ok && stage == gang.StagePending {
+			b.release(m.uid())
+		}
+	})
+}
+
+// Bound says that the member's Binding was committed.
+func (b *Book) Bound(pod *v1.Pod, node string) {
+	b.with(pod, func(g *group, m *member) {
+		m.sighting.Node, m.plan = ledger.NodeName(node), nil
+		b.place(m)
+		b.apply(g, gang.MemberBound{Pod: m.uid(), Node: ledger.NodeName(node)})
+	})
+}
+
+// PlanFailed says that no plan was found. It reports whether the gang should be given a turn.
+func (b *Book) PlanFailed(key GroupKey, reason string) (turn bool) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	g := b.groups[key]
+	if g == nil || g.state == nil {
+		return false
+	}
+	b.apply(g, gang.PlanFailed{Reason: reason})
+	return b.wantsTurn(g)
+}
+
+// MayCure says that something happened that may help a member that was refused, and reports whether the member should be
+// queued for it: only the first of its gang, and not before its gang has rested.
+func (b *Book) MayCure(pod *v1.Pod) bool {
+	key, named := KeyOf(pod)
+	if !named {
+		return true
+	}
+	uid := ledger.PodUID(pod.UID)
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	g := b.groups[key]
+	if g == nil || g.state == nil {
+		return true
+	}
+	if g.state.Alone() {
+		return true
+	}
+	lead, ok := g.state.Lead()
+	if !ok || lead != uid {
+		return false
+	}
+	b.apply(g, gang.Cured{}) // activates the lead, or remembers it until the gang has rested
+	return !b.clock.Now().Before(g.state.RetryAt())
+}
+
+// with calls f for the member that a pod is, if its group is a gang.
+func (b *Book) with(pod *v1.Pod, f func(*group, *member)) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if m := b.members[ledger.PodUID(pod.UID)]; m != nil && m.group.state != nil {
+		f(m.group, m)
+	}
+}

@@ -1,0 +1,253 @@
+package engine
+
+import (
+	"context"
+	"fmt"
+	"reflect"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/informers"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/klog/v2"
+	fwk "k8s.io/kube-scheduler/framework"
+
+	"github.com/gputopology/gpu-topology-scheduler/pkg/apis/config"
+	"github.com/gputopology/gpu-topology-scheduler/pkg/apis/gputopology/v1alpha1"
+	"github.com/gputopology/gpu-topology-scheduler/pkg/book"
+	"github.com/gputopology/gpu-topology-scheduler/pkg/gang"
+	"github.com/gputopology/gpu-topology-scheduler/pkg/metrics"
+	"github.com/gputopology/gpu-topology-scheduler/pkg/podgroup"
+)
+
+// leadPeriod is how often a process that has placed nothing looks whether it leads.
+const leadPeriod = 2 * time.Second
+
+const actionEvict = "EvictGang"
+
+// gangs is what the engine runs for Coscheduling.
+type gangs struct {
+	args    *config.CoschedulingArgs
+	watcher *podgroup.Watcher
+	leases  *leases
+	synced  []func() bool
+	writer  *podgroup.Writer
+	// ended serves members that have succeeded or failed, which the scheduler's own pod informer leaves out.
+	ended informers.SharedInformerFactory
+}
+
+// Gangs returns the process's gang book.
+func (e *Engine) Gangs() *book.Book { return e.book }
+
+// StartGangs registers the handlers of the gang book and starts its loops. Every instance of Coscheduling calls it; calls
+// after the first only add their profile and check that their args agree. It does not block and does no I/O. The loops end
+// with ctx or Close.
+func (e *Engine) StartGangs(ctx context.Context, handle fwk.Handle, args *config.CoschedulingArgs) error {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.book.Serve(handle.ProfileName())
+	if e.gangs != nil {
+		if !reflect.DeepEqual(e.gangs.args, args) {
+			return fmt.Errorf("profile %q: CoschedulingArgs differ from another profile's: the process has one gang book, so all profiles must agree on them", handle.ProfileName())
+		}
+		return nil
+	}
+	logger := klog.FromContext(ctx)
+	metrics.Register()
+	g := &gangs{args: args}
+	h := host{handle: handle, engine: e}
+	factory := handle.SharedInformerFactory()
+	e.book.Start(h, settings(args), factory.Core().V1().Pods().Lister(), logger)
+	if err := e.watchMembers(g, handle); err != nil {
+		return err
+	}
+	g.watcher = podgroup.NewWatcher(handle.KubeConfig(), e.clock, sink{e, g}, logger)
+	g.synced = append(g.synced, g.watcher.HasSynced)
+	groups, err := podgroup.NewClient(handle.KubeConfig())
+	if err != nil {
+		return fmt.Errorf("client of PodGroups: %w", err)
+	}
+	g.writer = podgroup.NewWriter(groups, handle.ClientSet(), e.clock, e, logger)
+	if timeout := args.NodeLeaseTimeout.Duration; timeout > 0 {
+		g.leases = newLeases(handle.ClientSet(), e.clock, timeout)
+	}
+	e.gangs = g
+	e.startGangLoops(ctx, g)
+	return nil
+}
+
+func settings(args *config.CoschedulingArgs) book.Settings {
+	return book.Settings{
+		Gang: gang.Config{
+			PermitTimeout:  args.PermitTimeout.Duration,
+			PlanTTL:        args.PlanTTL.Duration,
+			BackoffInitial: args.BackoffInitial.Duration,
+			BackoffMax:     args.BackoffMax.Duration,
+		},
+		TurnAfter:   int(*args.TurnAfter),
+		TurnTimeout: args.TurnTimeout.Duration,
+		External:    args.Status == config.StatusExternal,
+	}
+}
+
+// watchMembers registers the handlers of pods and nodes.
+func (e *Engine) watchMembers(g *gangs, handle fwk.Handle) error {
+	factory := handle.SharedInformerFactory()
+	g.ended = informers.NewSharedInformerFactoryWithOptions(handle.ClientSet(), 0, informers.WithTweakListOptions(func(o *metav1.ListOptions) {
+		o.LabelSelector = v1alpha1.PodGroupLabel
+		// A field selector has no "or": what is neither of these has ended.
+		o.FieldSelector = "status.phase!=Pending,status.phase!=Running,status.phase!=Unknown"
+	}))
+	watched := []struct {
+		kind     string
+		informer cache.SharedIndexInformer
+		handler  cache.ResourceEventHandler
+	}{
+		{"Pod", factory.Core().V1().Pods().Informer(), handlerOf(e.book.PodSeen, e.book.PodUpdated, e.book.PodGone)},
+		{"Node", factory.Core().V1().Nodes().Informer(), handlerOf(e.book.NodeSeen, func(_, n *v1.Node) { e.book.NodeSeen(n) }, func(n *v1.Node) { e.book.NodeGone(n.Name) })},
+		{"ended Pod", g.ended.Core().V1().Pods().Informer(), handlerOf(e.book.EndedSeen, func(_, p *v1.Pod) { e.book.EndedSeen(p) }, e.book.EndedGone)},
+	}
+	for _, w := range watched {
+		registration, err := w.informer.AddEventHandler(w.handler)
+		if err != nil {
+			return fmt.Errorf("%s informer: %w", w.kind, err)
+		}
+		g.synced = append(g.synced, registration.HasSynced)
+	}
+	return nil
+}
+
+// handlerOf makes a handler of functions that take the object itself. What is not of the type is left to the next list.
+func handlerOf[T any](added func(T), updated func(old, is T), deleted func(T)) cache.ResourceEventHandler {
+	return cache.ResourceEventHandlerFuncs{
+		AddFunc: func(o any) {
+			if is, ok := o.(T); ok {
+				added(is)
+			}
+		},
+		UpdateFunc: func(o, n any) {
+			was, known := o.(T)
+			if is, ok := n.(T); ok && known {
+				updated(was, is)
+			}
+		},
+		DeleteFunc: func(o any) {
+			if tombstone, ok := o.(cache.DeletedFinalStateUnknown); ok {
+				o = tombstone.Obj
+			}
+			if was, ok := o.(T); ok {
+				deleted(was)
+			}
+		},
+	}
+}
+
+func (e *Engine) startGangLoops(ctx context.Context, g *gangs) {
+	loops, stop := context.WithCancel(ctx)
+	e.stops = append(e.stops, stop)
+	e.done.Go(func() { e.book.Run(loops) })
+	e.done.Go(func() { e.book.RunEvictions(loops) })
+	e.done.Go(func() { g.watcher.Run(loops) })
+	e.done.Go(func() { e.lead(loops, g) })
+	e.done.Go(func() {
+		g.ended.StartWithContext(loops)
+		<-loops.Done()
+		g.ended.Shutdown()
+	})
+	if g.leases != nil {
+		e.done.Go(func() { g.leases.run(loops) })
+	}
+}
+
+// lead waits until this process schedules, and writes the status of PodGroups from then on.
+func (e *Engine) lead(ctx context.Context, g *gangs) {
+	ticker := e.clock.NewTicker(leadPeriod)
+	defer ticker.Stop()
+	for !e.placing.Load() {
+		select {
+		case <-ctx.Done():
+			return
+		case <-e.leads:
+		case <-ticker.C():
+			if leads, err := metrics.Leads(); err == nil && leads && e.GangsSynced() {
+				e.Placing()
+			}
+		}
+	}
+	e.book.WriteStatus(g.writer)
+	g.writer.Run(ctx)
+}
+
+// GangsSynced reports whether the gang book has heard of every pod, node and PodGroup that existed at the start.
+func (e *Engine) GangsSynced() bool {
+	if e.gangsInSync.Load() {
+		return true
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.gangs == nil {
+		return false
+	}
+	for _, synced := range e.gangs.synced {
+		if !synced() {
+			return false
+		}
+	}
+	e.gangsInSync.Store(true)
+	return true
+}
+
+// NodeFresh reports whether the node's lease, where it has one, was renewed lately.
+func (e *Engine) NodeFresh(node string) bool {
+	e.mu.Lock()
+	g := e.gangs
+	e.mu.Unlock()
+	return g == nil || g.leases == nil || g.leases.fresh(node)
+}
+
+// sink hands PodGroups to those who want to know.
+type sink struct {
+	engine *Engine
+	gangs  *gangs
+}
+
+func (s sink) GroupSeen(g podgroup.Group) {
+	s.gangs.writer.Seen(g)
+	s.engine.book.GroupSeen(g)
+}
+
+func (s sink) GroupGone(namespace, name string, uid gang.GroupUID) {
+	s.engine.book.GroupGone(namespace, name, uid)
+	s.gangs.writer.Forget(uid)
+}
+
+// host is the scheduler as the book sees it.
+type host struct {
+	handle fwk.Handle
+	engine *Engine
+}
+
+func (h host) WaitingPod(uid types.UID) book.WaitingPod {
+	if w := h.handle.GetWaitingPod(uid); w != nil {
+		return w
+	}
+	return nil
+}
+
+func (h host) Activate(pods map[string]*v1.Pod) { h.handle.Activate(klog.Background(), pods) }
+
+func (h host) Evict(ctx context.Context, pod *v1.Pod, reason string) error {
+	h.Report(pod, "GangBroken", actionEvict, reason)
+	return h.handle.ClientSet().PolicyV1().Evictions(pod.Namespace).Evict(ctx, &policyv1.Eviction{
+		ObjectMeta:    metav1.ObjectMeta{Namespace: pod.Namespace, Name: pod.Name},
+		DeleteOptions: &metav1.DeleteOptions{Preconditions: metav1.NewUIDPreconditions(string(pod.UID))},
+	})
+}
+
+func (h host) Report(regarding runtime.Object, reason, action, detail string) {
+	h.engine.Report(regarding, reason, action, detail)
+}

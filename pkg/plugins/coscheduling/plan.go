@@ -1,0 +1,230 @@
+package coscheduling
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+
+	v1 "k8s.io/api/core/v1"
+	corev1helpers "k8s.io/component-helpers/scheduling/corev1"
+	"k8s.io/klog/v2"
+	fwk "k8s.io/kube-scheduler/framework"
+
+	"github.com/gputopology/gpu-topology-scheduler/pkg/book"
+	"github.com/gputopology/gpu-topology-scheduler/pkg/ledger"
+	"github.com/gputopology/gpu-topology-scheduler/pkg/metrics"
+	"github.com/gputopology/gpu-topology-scheduler/pkg/placement"
+)
+
+// plan finds places for the members and takes their cards. It returns nil, nil when it did; a status when the member's cycle
+// ends here; an error alone when the cluster or the gang changed under it, so that another try may succeed.
+func (p *Plugin) plan(ctx context.Context, a *book.Admission, nodes []fwk.NodeInfo) (error, *fwk.Status) {
+	start := p.engine.Clock().Now()
+	defer func() { metrics.GangPlanSeconds.Observe(p.engine.Clock().Since(start).Seconds()) }()
+	roles, at, err := p.rolesOf(a.Candidates)
+	if err != nil {
+		return nil, p.refuse(a, nil, fmt.Sprintf("gang %s: %v", a.Group, err))
+	}
+	made, rejection, problem, err := p.search(a, roles, at, nodes)
+	switch {
+	case err != nil:
+		metrics.GangPlans.WithLabelValues(metrics.PlanError).Inc()
+		p.book.PlanFailed(a.Group, err.Error())
+		return nil, fwk.AsStatus(fmt.Errorf("plan gang %s: %w", a.Group, err))
+	case rejection != "":
+		return nil, p.refuse(a, problem, rejection)
+	}
+	err = p.book.Take(a.Group, places(a, made))
+	var conflict *ledger.ConflictError
+	switch {
+	case err == nil:
+		metrics.GangPlans.WithLabelValues(metrics.PlanMade).Inc()
+		klog.FromContext(ctx).V(2).Info("Planned gang", "podGroup", a.Group, "pods", len(made.Assignments), "nodes", made.Nodes)
+		return nil, nil
+	case errors.As(err, &conflict), errors.Is(err, book.ErrChanged), errors.Is(err, ledger.ErrReleased):
+		metrics.GangPlans.WithLabelValues(metrics.PlanConflict).Inc()
+		return fmt.Errorf("plan gang %s: %w", a.Group, err), nil
+	}
+	metrics.GangPlans.WithLabelValues(metrics.PlanError).Inc()
+	p.book.PlanFailed(a.Group, err.Error())
+	return nil, fwk.AsStatus(fmt.Errorf("plan gang %s: %w", a.Group, err))
+}
+
+// refuse ends the cycle of a member whose gang does not fit. problem is nil where the gang could not even be asked for.
+func (p *Plugin) refuse(a *book.Admission, problem *placement.Problem, reason string) *fwk.Status {
+	metrics.GangPlans.WithLabelValues(metrics.PlanRefused).Inc()
+	if p.book.PlanFailed(a.Group, reason) && problem != nil {
+		p.book.GiveTurn(a.Group, priorityOf(a), p.gather(problem))
+	}
+	return fwk.NewStatus(fwk.UnschedulableAndUnresolvable, reason)
+}
+
+// priorityOf is the lowest priority of the members: a turn must not hold back anybody who goes before one of them.
+func priorityOf(a *book.Admission) int32 {
+	lowest := corev1helpers.PodPriority(a.Candidates[0].Pod)
+	for _, c := range a.Candidates {
+		lowest = min(lowest, corev1helpers.PodPriority(c.Pod))
+	}
+	return lowest
+}
+
+// search looks for places. The rejection is a sentence, "" where places were found. Before it answers no, it has the ledger
+// catch up with the scheduler's own cache, which may have heard of the end of a pod first.
+func (p *Plugin) search(a *book.Admission, roles []*role, at []int, infos []fwk.NodeInfo) (*placement.Plan, string, *placement.Problem, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for round := 0; ; round++ {
+		problem, short := p.problem(a, roles, at, infos)
+		if short == "" {
+			made, rejection, err := p.planner.Plan(problem)
+			if err != nil || rejection == nil {
+				return made, "", problem, err
+			}
+			short = rejection.String()
+		}
+		if round > 0 || !p.catchUp(infos) {
+			return nil, short, problem, nil
+		}
+	}
+}
+
+// catchUp reports whether the ledger has learned of anything new.
+func (p *Plugin) catchUp(infos []fwk.NodeInfo) bool {
+	observer := p.engine.Observer()
+	if observer == nil {
+		return false
+	}
+	changed := false
+	for _, info := range infos {
+		if info.Node() != nil && observer.CatchUp(info.Node().Name, info.GetGeneration()) {
+			changed = true
+		}
+	}
+	return changed
+}
+
+// problem describes the gang and the cluster. The second result says what the PodGroup's minResources lack, "" for nothing.
+func (p *Plugin) problem(a *book.Admission, roles []*role, at []int, infos []fwk.NodeInfo) (*placement.Problem, string) {
+	d := dimensionsOf(roles)
+	s := &survey{
+		plugin: p, a: a, roles: roles, d: d, turn: p.book.Withheld(), lead: a.Candidates[0].Pod, priority: priorityOf(a),
+	}
+	s.load(p.book.Coming())
+	problem := &placement.Problem{
+		Group: a.Group.String(), Resources: d.names(roles), Bars: barNames, Need: a.Need, Nodes: s.nodes(infos),
+		Roles: make([]placement.Role, len(roles)), Members: make([]placement.Member, len(a.Candidates)),
+	}
+	for i, r := range roles {
+		problem.Roles[i] = placement.Role{Name: r.name, Request: r.request, Needs: d.need(roles, i)}
+	}
+	for i, c := range a.Candidates {
+		problem.Members[i] = placement.Member{UID: ledger.PodUID(c.Pod.UID), Role: at[i], Rank: c.Rank}
+	}
+	if len(a.Mates) > 0 {
+		problem.Near = map[ledger.NodeName]bool{}
+		for _, m := range a.Mates {
+			problem.Near[m.Node] = true
+		}
+	}
+	return problem, s.lacks(infos, problem.Nodes)
+}
+
+// lacks compares the PodGroup's minResources with what is free on the nodes that admit any role, and what the gang's own
+// members already have.
+func (s *survey) lacks(infos []fwk.NodeInfo, nodes []placement.Node) string {
+	for _, name := range slices.Sorted(maps.Keys(s.a.MinResources)) {
+		have := int64(0)
+		for _, m := range s.a.Mates {
+			have += amountOf(needsOf(m.Pod), name)
+		}
+		at := 0
+		for _, info := range infos {
+			if info.Node() == nil {
+				continue
+			}
+			if nodes[at].Roles != 0 {
+				have += max(0, amountOf(info.GetAllocatable(), name)-amountOf(info.GetRequested(), name))
+			}
+			at++
+		}
+		if want := s.a.MinResources[name]; have < want {
+			return fmt.Sprintf("gang %s: minResources asks for %s of %s, %s are free for it or its own", s.a.Group, amountText(name, want), name, amountText(name, have))
+		}
+	}
+	return ""
+}
+
+func amountOf(r fwk.Resource, name v1.ResourceName) int64 {
+	switch name {
+	case v1.ResourceCPU:
+		return r.GetMilliCPU()
+	case v1.ResourceMemory:
+		return r.GetMemory()
+	case v1.ResourceEphemeralStorage:
+		return r.GetEphemeralStorage()
+	}
+	return r.GetScalarResources()[name]
+}
+
+func amountText(name v1.ResourceName, n int64) string {
+	if name == v1.ResourceCPU {
+		return fmt.Sprintf("%dm", n)
+	}
+	return fmt.Sprint(n)
+}
+
+// places are the parts of a plan as the book takes them.
+func places(a *book.Admission, made *placement.Plan) []book.Place {
+	pods := make(map[ledger.PodUID]*v1.Pod, len(a.Candidates))
+	for _, c := range a.Candidates {
+		pods[ledger.PodUID(c.Pod.UID)] = c.Pod
+	}
+	out := make([]book.Place, len(made.Assignments))
+	for i := range made.Assignments {
+		m := &made.Assignments[i]
+		out[i] = book.Place{Pod: pods[m.Pod], Planned: book.Planned{Node: m.Node, Choice: m.Choice, Topology: m.Topology, Rank: m.Rank}}
+	}
+	return out
+}
+
+// gather chooses the nodes that are kept for a gang which failed often: those with the most room for its members now, and
+// as many as would hold it if they were empty. It is nil if even the whole cluster would not.
+func (p *Plugin) gather(problem *placement.Problem) map[ledger.NodeName]bool {
+	want := make([]int, len(problem.Roles))
+	for _, m := range problem.Members[:problem.Need] {
+		want[m.Role]++
+	}
+	chosen := map[ledger.NodeName]bool{}
+	for r := range problem.Roles {
+		role := &problem.Roles[r]
+		type offer struct {
+			node *placement.Node
+			now  int
+		}
+		var offers []offer
+		for i := range problem.Nodes {
+			if n := &problem.Nodes[i]; n.Roles&(1<<r) != 0 && !chosen[n.Name] {
+				offers = append(offers, offer{n, placement.Capacity(p.engine.Chooser(), n, role, false, want[r])})
+			}
+		}
+		slices.SortFunc(offers, func(x, y offer) int {
+			return cmp.Or(cmp.Compare(y.now, x.now), cmp.Compare(x.node.Name, y.node.Name))
+		})
+		for _, o := range offers {
+			if want[r] <= 0 {
+				break
+			}
+			if n := placement.Capacity(p.engine.Chooser(), o.node, role, true, want[r]); n > 0 {
+				chosen[o.node.Name] = true
+				want[r] -= n
+			}
+		}
+		if want[r] > 0 {
+			return nil
+		}
+	}
+	return chosen
+}

@@ -1,0 +1,75 @@
+package coscheduling
+
+import (
+	"context"
+	"fmt"
+	"sync"
+
+	"k8s.io/apimachinery/pkg/runtime"
+	fwk "k8s.io/kube-scheduler/framework"
+	frameworkruntime "k8s.io/kubernetes/pkg/scheduler/framework/runtime"
+
+	"github.com/gputopology/gpu-topology-scheduler/pkg/apis/config"
+	"github.com/gputopology/gpu-topology-scheduler/pkg/book"
+	"github.com/gputopology/gpu-topology-scheduler/pkg/engine"
+	"github.com/gputopology/gpu-topology-scheduler/pkg/placement"
+)
+
+// Name is the plugin's name in a KubeSchedulerConfiguration.
+const Name = book.PluginName
+
+// Plugin implements the extension points of Coscheduling. One instance serves one profile; all share one engine.
+type Plugin struct {
+	engine *engine.Engine
+	book   *book.Book
+	handle fwk.Handle
+
+	// mu guards planner. Scheduling cycles run one at a time, so nobody waits for it.
+	mu      sync.Mutex
+	planner *placement.Planner
+}
+
+var (
+	_ fwk.QueueSortPlugin   = &Plugin{}
+	_ fwk.PreEnqueuePlugin  = &Plugin{}
+	_ fwk.PreFilterPlugin   = &Plugin{}
+	_ fwk.FilterPlugin      = &Plugin{}
+	_ fwk.PostFilterPlugin  = &Plugin{}
+	_ fwk.ReservePlugin     = &Plugin{}
+	_ fwk.PermitPlugin      = &Plugin{}
+	_ fwk.PostBindPlugin    = &Plugin{}
+	_ fwk.EnqueueExtensions = &Plugin{}
+	_ fwk.SignPlugin        = &Plugin{}
+)
+
+// New returns the factory of the plugin for a process whose state is shared.
+func New(shared *engine.Engine) frameworkruntime.PluginFactory {
+	return func(ctx context.Context, object runtime.Object, handle fwk.Handle) (fwk.Plugin, error) {
+		args, err := argsOf(object)
+		if err != nil {
+			return nil, err
+		}
+		if err := shared.StartGangs(ctx, handle, args); err != nil {
+			return nil, err
+		}
+		return &Plugin{engine: shared, book: shared.Gangs(), handle: handle, planner: placement.NewPlanner(shared.Chooser())}, nil
+	}
+}
+
+func argsOf(object runtime.Object) (*config.CoschedulingArgs, error) {
+	args, ok := object.(*config.CoschedulingArgs)
+	if !ok {
+		if object != nil {
+			return nil, fmt.Errorf("args of plugin %s are of type %T, want CoschedulingArgs", Name, object)
+		}
+		args = &config.CoschedulingArgs{}
+		config.SetCoschedulingDefaults(args)
+	}
+	if err := config.ValidateCoscheduling(args); err != nil {
+		return nil, fmt.Errorf("args of plugin %s: %w", Name, err)
+	}
+	return args, nil
+}
+
+// Name returns the plugin's name.
+func (*Plugin) Name() string { return Name }

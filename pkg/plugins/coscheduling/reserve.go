@@ -1,0 +1,53 @@
+package coscheduling
+
+import (
+	"context"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	fwk "k8s.io/kube-scheduler/framework"
+
+	"github.com/gputopology/gpu-topology-scheduler/pkg/book"
+)
+
+// Reserve does nothing: the plan holds the cards, and GPUTopology takes them over.
+func (*Plugin) Reserve(context.Context, fwk.CycleState, *v1.Pod, string) *fwk.Status { return nil }
+
+// Unreserve tells the book that a member was rolled back. It may be called any number of times, for pods that never reserved
+// and after the bind.
+func (p *Plugin) Unreserve(_ context.Context, state fwk.CycleState, pod *v1.Pod, _ string) {
+	if pod == nil {
+		return
+	}
+	planID := ""
+	if c := cycleOf(state); c != nil {
+		planID = c.planID
+	}
+	p.book.Unreserved(pod, planID, "it was rolled back after its reservation")
+}
+
+// Permit lets a member wait until all its siblings have been through their own cycles.
+func (p *Plugin) Permit(_ context.Context, _ fwk.CycleState, pod *v1.Pod, nodeName string) (*fwk.Status, time.Duration) {
+	switch answer, timeout, reason := p.book.Reserved(pod, nodeName); answer {
+	case book.AnswerWait:
+		return fwk.NewStatus(fwk.Wait), timeout
+	case book.AnswerRefuse:
+		return fwk.NewStatus(fwk.Unschedulable, reason), 0
+	case book.AnswerGo:
+	}
+	return nil, 0
+}
+
+// PostBind tells the book that a member is bound.
+func (p *Plugin) PostBind(_ context.Context, _ fwk.CycleState, pod *v1.Pod, nodeName string) {
+	p.book.Bound(pod, nodeName)
+}
+
+// SignPod keeps members out of batching, which would carry one pod's list of nodes over to the next: each member has a node
+// of its own. Other pods add nothing: while a turn is on, which node is kept depends on priority and age, so none is batched.
+func (p *Plugin) SignPod(_ context.Context, pod *v1.Pod) ([]fwk.SignFragment, *fwk.Status) {
+	if _, member := book.KeyOf(pod); member || p.book.Withheld() != nil {
+		return nil, fwk.NewStatus(fwk.Unschedulable, "members of gangs are not batched")
+	}
+	return nil, nil
+}
