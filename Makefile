@@ -4,6 +4,7 @@ SHELL := bash
 
 KWOK_VERSION := v0.7.0
 GOLANGCI_LINT_VERSION := v2.15.0
+ETCD_VERSION := $(shell sed -n 's|^[[:space:]]*go.etcd.io/etcd/server/v3 \(v[0-9.]*\)$$|\1|p' go.mod)
 
 # What the binaries say they are. The scheduler takes the Kubernetes release it behaves as from this string, so it begins
 # with the release that go.mod names; our own version follows as build metadata.
@@ -28,11 +29,16 @@ endif
 TEST_TIMEOUT ?= 20m
 TESTFLAGS ?=
 # These link kube-apiserver, which is upstream's to watch: they run as the binaries are built, so that it is compiled once.
-SERVER := ./pkg/controlplane ./cmd/local-control-plane
-NOT_SERVER = $$(go list ./... | grep -vE '/(pkg/controlplane|cmd/local-control-plane)$$')
+SERVER := ./pkg/controlplane ./cmd/local-control-plane ./test/perf/gang
+NOT_SERVER = $$(go list ./... | grep -vE '/(pkg/controlplane|cmd/local-control-plane|test/perf/gang)$$')
 
 BENCH ?= .
 BENCH_PACKAGES := $(patsubst %,./%/...,$(wildcard pkg/topology pkg/allocate pkg/ledger pkg/request pkg/record pkg/engine))
+
+# Of bench-gang and bench-perf: what is scheduled, which pods exist when a scheduler begins, and the labels of the sizes.
+BENCH_SIZE ?= 512Nodes_125Gangs
+BENCH_MODE ?= backlog
+PERF_LABELS ?= short
 
 export FUZZTIME ?= 30s
 
@@ -65,6 +71,18 @@ bench: ## Run the Go benchmarks of the core and of the engine; BENCH=REGEXP pick
 bench-throughput: build ## Bind 1000 GPU pods on 512 simulated nodes with our plugins on and off, and print the ratio.
 	bin/kubectl-gputopo bench throughput
 
+.PHONY: bench-gang
+bench-gang: build ## Schedule 125 gangs on 512 nodes by our plugins and by the in-tree ones, in turn, and print pods/s and CPU.
+	$(STATIC) go run ./test/perf/outside --binaries bin --size $(BENCH_SIZE) --mode $(BENCH_MODE) \
+	  --out bin/bench-gang-$(BENCH_SIZE)-$(BENCH_MODE).json
+
+.PHONY: bench-perf
+bench-perf: bin/etcd ## Run the scheduler_perf workloads of gangs that take seconds; PERF_LABELS=performance runs the large ones.
+	@mkdir -p bin/perf
+	PATH="$(CURDIR)/bin:$$PATH" ARTIFACTS=$(CURDIR)/bin/perf KUBE_CACHE_MUTATION_DETECTOR=false $(STATIC) go test -vet=off \
+	  -run '^$$' -bench . -benchtime 1x -timeout 120m ./test/perf/gang \
+	  -perf-scheduling-label-filter=$(PERF_LABELS) -data-items-dir=$(CURDIR)/bin/perf
+
 .PHONY: demo
 demo: build ## Start a control plane with 16 simulated GPU nodes, schedule pods on it and check every placement.
 	bin/kubectl-gputopo demo
@@ -86,7 +104,7 @@ lint: bin/golangci-lint ## Run the linters alone.
 	$(STATIC) hack/verify-lint.sh
 
 .PHONY: tools
-tools: bin/golangci-lint bin/kwok ## Build the tools of other projects into bin/.
+tools: bin/golangci-lint bin/kwok bin/etcd ## Build the tools of other projects into bin/.
 
 .PHONY: clean
 clean: ## Remove bin/; Go's own caches stay.
@@ -98,10 +116,11 @@ $(BINARIES): bin/%:
 	$(STATIC) go build -ldflags '$(LDFLAGS)' -o $@ ./cmd/$*
 
 # A tool is built once for each version: the file's name carries the version, bin/NAME points to it.
-.PHONY: bin/kwok bin/golangci-lint
+.PHONY: bin/kwok bin/golangci-lint bin/etcd
 bin/kwok: bin/kwok-$(KWOK_VERSION)
 bin/golangci-lint: bin/golangci-lint-$(GOLANGCI_LINT_VERSION)
-bin/kwok bin/golangci-lint:
+bin/etcd: bin/etcd-$(ETCD_VERSION)
+bin/kwok bin/golangci-lint bin/etcd:
 	@ln -sf $(notdir $<) $@
 
 bin/kwok-$(KWOK_VERSION): PACKAGE := sigs.k8s.io/kwok/cmd/kwok@$(KWOK_VERSION)
@@ -110,3 +129,7 @@ bin/kwok-$(KWOK_VERSION) bin/golangci-lint-$(GOLANGCI_LINT_VERSION): bin/%:
 	$(STATIC) GOBIN=$(CURDIR)/bin/.$* go install -ldflags '-s -w' $(PACKAGE)
 	@mv bin/.$*/$(firstword $(subst -v, ,$*)) $@
 	@rmdir bin/.$*
+
+# The release that the control plane links, as a program of its own for scheduler_perf.
+bin/etcd-$(ETCD_VERSION):
+	$(STATIC) go build -ldflags '-s -w' -o $@ go.etcd.io/etcd/server/v3

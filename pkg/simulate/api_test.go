@@ -76,7 +76,9 @@ func TestApplyWaitsForTheNamespace(t *testing.T) {
 		rbac + "clusterroles/gpu-topology-scheduler",
 		rbac + "clusterrolebindings/gpu-topology-scheduler",
 		rbac + "namespaces/gpu-topology-system/roles/gpu-topology-scheduler",
+		rbac + "namespaces/kube-node-lease/roles/gpu-topology-scheduler-node-leases",
 		rbac + "namespaces/gpu-topology-system/rolebindings/gpu-topology-scheduler",
+		rbac + "namespaces/kube-node-lease/rolebindings/gpu-topology-scheduler-node-leases",
 		reader, reader, reader,
 	}
 	if diff := cmp.Diff(want, got); diff != "" {

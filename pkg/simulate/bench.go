@@ -198,7 +198,7 @@ func (b *bench) round(ctx context.Context, plugins bool) (Round, error) {
 	}
 	var changes []change
 	if !plugins {
-		changes = append(changes, withoutPlugins)
+		changes = append(changes, WithoutPlugins)
 	}
 	r, err := b.measure(ctx, changes)
 	if err != nil {
@@ -237,7 +237,7 @@ func (b *bench) measure(ctx context.Context, changes []change) (Round, error) {
 		return Round{}, starting
 	}
 	if err != nil {
-		return Round{}, fmt.Errorf("%w\nthe log of %s ends with:\n%s", err, schedulerBinary, b.cluster.SchedulerLog())
+		return Round{}, b.cluster.withLog(err)
 	}
 	after, err := b.usage(ctx)
 	if err != nil {

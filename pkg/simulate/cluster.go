@@ -21,6 +21,7 @@ import (
 	"github.com/gputopology/gpu-topology-scheduler/manifests"
 	"github.com/gputopology/gpu-topology-scheduler/pkg/controlplane/access"
 	"github.com/gputopology/gpu-topology-scheduler/pkg/controlplane/process"
+	"github.com/gputopology/gpu-topology-scheduler/pkg/podgroup/crd"
 )
 
 const (
@@ -42,6 +43,8 @@ type Cluster struct {
 	// Kubeconfig is the path of the administrator's kubeconfig, Client a client with it.
 	Kubeconfig string
 	Client     kubernetes.Interface
+	// SchedulerFlags are further flags for the schedulers that are started from now on.
+	SchedulerFlags []string
 
 	binaries  string
 	dir       string
@@ -63,10 +66,10 @@ type child struct {
 	leaving atomic.Bool
 }
 
-// StartCluster starts a control plane with the objects of manifests/base, from the binaries in a directory. The context
+// StartCluster starts a control plane, with the changes to how it is run, from the binaries in a directory. The context
 // that it returns ends with ctx and when a process ends that should not: context.Cause says which one and why.
 // Close must be called in either case.
-func StartCluster(ctx context.Context, binaries string) (*Cluster, context.Context, error) {
+func StartCluster(ctx context.Context, binaries string, changes ...func(*process.ControlPlaneConfig)) (*Cluster, context.Context, error) {
 	if err := findBinaries(binaries); err != nil {
 		return nil, ctx, err
 	}
@@ -80,7 +83,7 @@ func StartCluster(ctx context.Context, binaries string) (*Cluster, context.Conte
 	}
 	running, fail := context.WithCancelCause(ctx)
 	c := &Cluster{binaries: binaries, dir: dir, base: base, fail: fail}
-	if err := c.startControlPlane(running); err != nil {
+	if err := c.startControlPlane(running, changes); err != nil {
 		return nil, ctx, errors.Join(err, c.Close())
 	}
 	return c, running, nil
@@ -96,12 +99,16 @@ func findBinaries(dir string) error {
 	return nil
 }
 
-func (c *Cluster) startControlPlane(ctx context.Context) error {
-	plane, err := process.StartControlPlane(ctx, process.ControlPlaneConfig{
+func (c *Cluster) startControlPlane(ctx context.Context, changes []func(*process.ControlPlaneConfig)) error {
+	config := process.ControlPlaneConfig{
 		Binary:  filepath.Join(c.binaries, controlPlaneBinary),
 		DataDir: filepath.Join(c.dir, "control-plane"),
 		LogFile: c.log(controlPlaneBinary),
-	})
+	}
+	for _, change := range changes {
+		change(&config)
+	}
+	plane, err := process.StartControlPlane(ctx, config)
 	if err != nil {
 		return err
 	}
@@ -126,6 +133,18 @@ func (c *Cluster) Install(ctx context.Context) (int, error) {
 		return 0, err
 	}
 	return len(objects), apply(ctx, client, objects)
+}
+
+// InstallPodGroups makes the cluster serve the PodGroups of scheduling.x-k8s.io. A scheduler that starts later finds them at
+// once. It may run beside the other methods.
+func (c *Cluster) InstallPodGroups(ctx context.Context) error {
+	client, err := dynamic.NewForConfig(c.admin)
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, applyPatience)
+	defer cancel()
+	return crd.Install(ctx, client)
 }
 
 // StartKubelets starts KWOK, which keeps nodes Ready and makes bound pods Running.
@@ -168,10 +187,10 @@ func (c *Cluster) StartScheduler(ctx context.Context, changes ...change) error {
 	scheduler, err := process.StartScheduler(ctx, process.SchedulerConfig{
 		Binary:  filepath.Join(c.binaries, schedulerBinary),
 		LogFile: c.log(schedulerBinary),
-		Args: []string{
+		Args: append([]string{
 			"--config=" + path, "--v=2",
 			"--authentication-kubeconfig=" + kubeconfig, "--authorization-kubeconfig=" + kubeconfig,
-		},
+		}, c.SchedulerFlags...),
 	})
 	if err != nil {
 		return err
@@ -195,12 +214,28 @@ func (c *child) stop(ctx context.Context) error {
 	return c.Stop(ctx)
 }
 
+// PIDs returns the ids of the processes of the control plane and of the scheduler, 0 where that does not run.
+func (c *Cluster) PIDs() (controlPlane, scheduler int) {
+	if c.scheduler != nil {
+		scheduler = c.scheduler.PID()
+	}
+	return c.others[0].PID(), scheduler
+}
+
 // SchedulerLog returns the last lines of the scheduler's log; empty where it does not run.
 func (c *Cluster) SchedulerLog() string {
 	if c.scheduler == nil {
 		return ""
 	}
 	return lastLines(c.scheduler.Tail(), logLines)
+}
+
+// withLog adds the end of the scheduler's log to an error that only the scheduler can explain.
+func (c *Cluster) withLog(err error) error {
+	if log := c.SchedulerLog(); log != "" {
+		return fmt.Errorf("%w\nthe log of %s ends with:\n%s", err, schedulerBinary, log)
+	}
+	return err
 }
 
 // Close stops all processes, the control plane last, and removes their files.

@@ -95,15 +95,25 @@ func (d *demo) run(ctx context.Context) error {
 	d.draw()
 	for i := range d.pods {
 		if err := d.place(ctx, &d.pods[i]); err != nil {
-			return d.withLog(err)
+			return d.cluster.withLog(err)
 		}
 	}
 	d.draw()
 	d.screen.Keep()
 	if err := d.review(ctx); err != nil {
-		return d.withLog(err)
+		return d.cluster.withLog(err)
 	}
-	return d.report()
+	if err := d.report(); err != nil {
+		return err
+	}
+	gangs, err := newGangAct(d.screen, d.cluster)
+	if err != nil {
+		return err
+	}
+	if err := gangs.run(ctx); err != nil {
+		return d.cluster.withLog(err)
+	}
+	return nil
 }
 
 // prepare brings the cluster to the point where pods can be created.
@@ -113,6 +123,23 @@ func (d *demo) prepare(ctx context.Context) error {
 		return err
 	}
 	d.screen.Step("Applied the %d objects of manifests/base: namespace, service account, RBAC", count)
+	installed := make(chan error, 1)
+	go func() { installed <- d.cluster.InstallPodGroups(ctx) }()
+	err = d.startNodes(ctx)
+	// It takes the API server longer than the nodes do.
+	if err := errors.Join(err, <-installed); err != nil {
+		return err
+	}
+	d.screen.Step("Installed the PodGroup API of scheduler-plugins, manifests/crds")
+	if err := d.cluster.StartScheduler(ctx); err != nil {
+		return err
+	}
+	d.screen.Step("Started the scheduler as service account %s/%s with the configuration that ships", schedulerNamespace, schedulerAccount)
+	return nil
+}
+
+// startNodes creates the nodes and what plays their kubelets.
+func (d *demo) startNodes(ctx context.Context) error {
 	if err := d.createNodes(ctx); err != nil {
 		return err
 	}
@@ -120,10 +147,6 @@ func (d *demo) prepare(ctx context.Context) error {
 		return err
 	}
 	d.screen.Step("Started KWOK, which plays the kubelet of every node")
-	if err := d.cluster.StartScheduler(ctx); err != nil {
-		return err
-	}
-	d.screen.Step("Started the scheduler as service account %s/%s with the configuration that ships", schedulerNamespace, schedulerAccount)
 	return nil
 }
 
@@ -274,12 +297,4 @@ func (d *demo) progress() string {
 		return fmt.Sprintf("0 of %d pods", len(d.pods))
 	}
 	return fmt.Sprintf("%d of %d pods; %s %s", n, len(d.pods), key(n-1), d.placements[n-1].line())
-}
-
-// withLog adds the end of the scheduler's log to an error that only the scheduler can explain.
-func (d *demo) withLog(err error) error {
-	if log := d.cluster.SchedulerLog(); log != "" {
-		return fmt.Errorf("%w\nthe log of %s ends with:\n%s", err, schedulerBinary, log)
-	}
-	return err
 }

@@ -74,7 +74,7 @@ func (d *demo) report() error {
 	}
 	if len(d.faults) > 0 {
 		d.screen.Line("\n%d faults:", len(d.faults))
-		return d.withLog(errors.Join(d.faults...))
+		return d.cluster.withLog(errors.Join(d.faults...))
 	}
 	d.screen.Line("\nAll %d placements equal those of the brute-force search, no card is sold twice, and %d pod waits as it must.",
 		bound, len(d.placements)-bound)

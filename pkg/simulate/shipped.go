@@ -28,13 +28,14 @@ const (
 	// schedulerNamespace and schedulerAccount name the service account of manifests/base.
 	schedulerNamespace = "gpu-topology-system"
 	schedulerAccount   = "gpu-topology-scheduler"
-	// pluginName is the plugin that withoutPlugins takes out.
-	pluginName = "GPUTopology"
 	// fieldManager owns what this package applies.
 	fieldManager = "gputopo-simulate"
 	// applyPatience bounds the wait for a namespace that the API server itself makes soon after its start.
 	applyPatience = 10 * time.Second
 )
+
+// ownPlugins are the plugins of this module; the default profile knows none of them.
+var ownPlugins = []string{"Coscheduling", "GPUTopology"}
 
 // aboutOwnPods are the kinds that say how the scheduler's own pods run. A simulated cluster has none: the scheduler is
 // a process beside it.
@@ -147,9 +148,9 @@ func withKubeconfig(path string) change {
 	}
 }
 
-// withoutPlugins leaves every profile with the default plugins alone: NodeResourcesFit then counts nvidia.com/gpu, and
-// nobody chooses cards.
-func withoutPlugins(config map[string]any) error {
+// WithoutPlugins is a change for StartScheduler: it leaves every profile with the default plugins alone.
+// NodeResourcesFit then counts nvidia.com/gpu, and nobody chooses cards.
+func WithoutPlugins(config map[string]any) error {
 	profiles, found, err := unstructured.NestedSlice(config, "profiles")
 	if err != nil || !found {
 		return fmt.Errorf("profiles: not a list: %w", err)
@@ -166,7 +167,11 @@ func withoutPlugins(config map[string]any) error {
 		}
 		args = slices.DeleteFunc(args, func(a any) bool {
 			entry, ok := a.(map[string]any)
-			return ok && entry["name"] == pluginName
+			if !ok {
+				return false
+			}
+			name, ok := entry["name"].(string)
+			return ok && slices.Contains(ownPlugins, name)
 		})
 		if err := unstructured.SetNestedSlice(profile, args, "pluginConfig"); err != nil {
 			return fmt.Errorf("profiles[%d]: %w", i, err)

@@ -34,7 +34,9 @@ func TestShippedObjects(t *testing.T) {
 		"ClusterRole /gpu-topology-scheduler",
 		"ClusterRoleBinding /gpu-topology-scheduler",
 		"Role gpu-topology-system/gpu-topology-scheduler",
+		"Role kube-node-lease/gpu-topology-scheduler-node-leases",
 		"RoleBinding gpu-topology-system/gpu-topology-scheduler",
+		"RoleBinding kube-node-lease/gpu-topology-scheduler-node-leases",
 		"RoleBinding kube-system/gpu-topology-scheduler-authentication-reader",
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
@@ -100,7 +102,7 @@ profiles:
       - {name: GPUTopology, args: {kind: GPUTopologyArgs}}
       - {name: NodeResourcesFit, args: {kind: NodeResourcesFitArgs, ignoredResourceGroups: [gputopology.io]}}
 `},
-		"without plugins": {[]change{withoutPlugins}, `
+		"without plugins": {[]change{WithoutPlugins}, `
 apiVersion: kubescheduler.config.k8s.io/v1
 kind: KubeSchedulerConfiguration
 leaderElection: {leaderElect: true, resourceName: gpu-topology-scheduler}
@@ -132,7 +134,7 @@ func TestDeriveConfigErrors(t *testing.T) {
 		"pluginConfig is text": "profiles: [{pluginConfig: a}]",
 		"not YAML":             "{",
 	} {
-		if got, err := deriveConfig([]byte(shipped), withoutPlugins); err == nil {
+		if got, err := deriveConfig([]byte(shipped), WithoutPlugins); err == nil {
 			t.Errorf("%s: no error, got %s", name, got)
 		}
 	}
@@ -149,11 +151,11 @@ func TestDerivedConfigsAreValid(t *testing.T) {
 		t.Fatal(err)
 	}
 	for name, tc := range map[string]struct {
-		changes    []change
-		wantPlugin bool
+		changes     []change
+		wantPlugins bool
 	}{
 		"as it ships":     {[]change{withKubeconfig("/tmp/k")}, true},
-		"without plugins": {[]change{withoutPlugins, withKubeconfig("/tmp/k")}, false},
+		"without plugins": {[]change{WithoutPlugins, withKubeconfig("/tmp/k")}, false},
 	} {
 		text, err := deriveConfig(shipped, tc.changes...)
 		if err != nil {
@@ -172,8 +174,10 @@ func TestDerivedConfigsAreValid(t *testing.T) {
 		if got.ClientConnection.Kubeconfig != "/tmp/k" || got.Profiles[0].SchedulerName != SchedulerName || !got.LeaderElection.LeaderElect {
 			t.Errorf("%s: kubeconfig %q, profile %q, leader election %t", name, got.ClientConnection.Kubeconfig, got.Profiles[0].SchedulerName, got.LeaderElection.LeaderElect)
 		}
-		if has := strings.Contains(string(text), pluginName); has != tc.wantPlugin {
-			t.Errorf("%s: names the plugin: %t, want %t", name, has, tc.wantPlugin)
+		for _, plugin := range ownPlugins {
+			if has := strings.Contains(string(text), plugin); has != tc.wantPlugins {
+				t.Errorf("%s: names plugin %s: %t, want %t", name, plugin, has, tc.wantPlugins)
+			}
 		}
 	}
 }

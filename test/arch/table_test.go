@@ -20,6 +20,9 @@ var (
 	// pure is what would tie the core to one process, one moment or one run.
 	pure = []string{"context", "log/...", "math/rand/...", "net/...", "os/...", "syscall", "time"}
 
+	// pureButTime allows the values of package time. A test of the package bans what reads the clock or waits.
+	pureButTime = slices.DeleteFunc(slices.Clone(pure), func(path string) bool { return path == "time" })
+
 	testLibraries = []string{
 		"github.com/cockroachdb/datadriven", "github.com/google/go-cmp/cmp/...", "go.uber.org/goleak", "pgregory.net/rapid",
 		"sigs.k8s.io/yaml", "pkg/testkit",
@@ -51,6 +54,14 @@ var table = map[string]rule{
 	"pkg/ledger": {
 		imports: []string{"pkg/allocate", "pkg/topology"}, noStd: pure, tests: testLibraries,
 		why: "who holds what must be provable without an API server; no call may leave while its lock is held",
+	},
+	"pkg/placement": {
+		imports: []string{"pkg/allocate", "pkg/ledger", "pkg/topology"}, noStd: pure, tests: testLibraries,
+		why: "a plan is a function of gang and nodes, so that a brute force can judge it and a gang can be planned in a replay",
+	},
+	"pkg/gang": {
+		imports: []string{"pkg/ledger"}, noStd: pureButTime, tests: testLibraries,
+		why: "whether half a gang may bind must be provable by replaying events: times come in as values, and actions go out as values",
 	},
 	"pkg/apis/gputopology/v1alpha1": {
 		imports: []string{"pkg/topology"}, tests: testLibraries,
@@ -93,6 +104,16 @@ var table = map[string]rule{
 		tests: cluster,
 		why:   "it runs before there is a scheduler, an engine or a plugin",
 	},
+	"pkg/podgroup": {
+		imports: slices.Concat(client, []string{"sigs.k8s.io/scheduler-plugins/...", "pkg/apis/gputopology/v1alpha1", "pkg/gang"}),
+		tests:   testLibraries,
+		why:     "it reads and writes PodGroups for whoever decides about gangs: no engine, no plugin, and nothing of kube-scheduler",
+	},
+	"pkg/podgroup/crd": {
+		imports: slices.Concat(client, []string{"manifests"}),
+		tests:   slices.Concat(testLibraries, []string{"sigs.k8s.io/scheduler-plugins/..."}),
+		why:     "installing an API is for the demo and tests; the scheduler takes what it finds",
+	},
 	"pkg/observe": {
 		imports: slices.Concat(client, []string{
 			"k8s.io/apiserver/pkg/util/feature", "k8s.io/kubernetes/pkg/features",
@@ -101,17 +122,32 @@ var table = map[string]rule{
 		tests: cluster,
 		why:   "it is the only door from the API into the ledger, and it decides nothing: no engine, no plugin",
 	},
+	"pkg/book": {
+		imports: slices.Concat(client, []string{
+			"pkg/allocate", "pkg/apis/gputopology/v1alpha1", "pkg/gang", "pkg/ledger", "pkg/metrics", "pkg/podgroup", "pkg/topology",
+		}),
+		tests: cluster,
+		why:   "what gangs do is decided by gang and carried out here; the scheduler is behind an interface, so that it can be driven without one",
+	},
 	"pkg/engine": {
 		imports: slices.Concat(framework, []string{
-			"pkg/allocate", "pkg/apis/config", "pkg/apis/gputopology/v1alpha1", "pkg/ledger", "pkg/metrics", "pkg/observe", "pkg/record",
-			"pkg/request", "pkg/topology",
+			"pkg/allocate", "pkg/apis/config", "pkg/apis/gputopology/v1alpha1", "pkg/book", "pkg/gang", "pkg/ledger", "pkg/metrics", "pkg/observe",
+			"pkg/podgroup", "pkg/record", "pkg/request", "pkg/topology",
 		}),
 		tests: cluster,
 		why:   "every profile shares it, so it knows no plugin",
 	},
+	"pkg/plugins/coscheduling": {
+		imports: slices.Concat(framework, []string{
+			"k8s.io/component-helpers/scheduling/corev1/...", "pkg/allocate", "pkg/apis/config", "pkg/book", "pkg/engine", "pkg/gang", "pkg/inventory",
+			"pkg/ledger", "pkg/metrics", "pkg/placement", "pkg/record", "pkg/request",
+		}),
+		tests: slices.Concat(cluster, []string{"pkg/apis/gputopology/v1alpha1", "pkg/podgroup"}),
+		why:   "a plugin only translates between framework and engine; plugins never import each other",
+	},
 	"pkg/plugins/gputopology": {
 		imports: slices.Concat(framework, []string{
-			"pkg/allocate", "pkg/apis/config", "pkg/apis/gputopology/v1alpha1", "pkg/engine", "pkg/inventory", "pkg/ledger", "pkg/metrics", "pkg/record", "pkg/request", "pkg/topology",
+			"pkg/allocate", "pkg/apis/config", "pkg/apis/gputopology/v1alpha1", "pkg/book", "pkg/engine", "pkg/inventory", "pkg/ledger", "pkg/metrics", "pkg/record", "pkg/request", "pkg/topology",
 		}),
 		tests: cluster,
 		why:   "a plugin only translates between framework and engine; plugins never import each other",
@@ -137,7 +173,8 @@ var table = map[string]rule{
 	},
 	"pkg/simulate": {
 		imports: slices.Concat(client, []string{
-			"manifests", "pkg/apis/gputopology/v1alpha1", "pkg/controlplane/access", "pkg/controlplane/process", "pkg/simulate/oracle", "pkg/topology",
+			"manifests", "pkg/apis/gputopology/v1alpha1", "pkg/controlplane/access", "pkg/controlplane/process", "pkg/podgroup/crd",
+			"pkg/simulate/oracle", "pkg/topology",
 		}),
 		// Tests hold that the simulation means what the scheduler understands.
 		tests: slices.Concat(testLibraries, []string{
@@ -157,7 +194,7 @@ var table = map[string]rule{
 	"cmd/gpu-topology-scheduler": {
 		imports: []string{
 			"k8s.io/component-base/...", "k8s.io/kubernetes/cmd/kube-scheduler/app",
-			"pkg/apis/config", "pkg/engine", "pkg/plugins/gputopology", "pkg/preflight",
+			"pkg/apis/config", "pkg/engine", "pkg/plugins/coscheduling", "pkg/plugins/gputopology", "pkg/preflight",
 		},
 		tests: cluster,
 		why:   "main registers plugins and nothing more",
@@ -189,16 +226,32 @@ var table = map[string]rule{
 	"test/integration": {
 		tests: slices.Concat(cluster, []string{
 			"k8s.io/kubernetes/cmd/kube-scheduler/app/...", "manifests", "pkg/allocate", "pkg/apis/...", "pkg/engine", "pkg/inventory", "pkg/ledger",
-			"pkg/metrics", "pkg/observe", "pkg/plugins/...", "pkg/preflight", "pkg/record", "pkg/request", "pkg/topology",
+			"pkg/book", "pkg/gang", "pkg/metrics", "pkg/observe", "pkg/plugins/...", "pkg/podgroup/...", "pkg/preflight", "pkg/record", "pkg/request",
+			"pkg/topology", "sigs.k8s.io/scheduler-plugins/...",
 		}),
 		why: "the scheduler as a whole against a real API server",
 	},
 	"test/manifests": {
 		tests: slices.Concat(testLibraries, apiTypes, []string{
 			"k8s.io/client-go/kubernetes/scheme", "k8s.io/kube-scheduler/framework", "k8s.io/kubernetes/pkg/scheduler/apis/config/...",
-			"pkg/apis/config", "pkg/plugins/gputopology", "sigs.k8s.io/kustomize/...",
+			"pkg/apis/config", "pkg/plugins/gputopology", "sigs.k8s.io/kustomize/...", "sigs.k8s.io/scheduler-plugins/apis/...",
 		}),
 		why: "manifests are tested as files; what they do in a cluster is tested with the scheduler running",
+	},
+	"test/perf/gang": {
+		tests: slices.Concat(cluster, []string{
+			"k8s.io/component-base/logs/json/register", "k8s.io/kubernetes/test/integration/scheduler_perf",
+			"k8s.io/kubernetes/test/utils/client-go/ktesting", "pkg/apis/config", "pkg/engine", "pkg/plugins/...", "pkg/podgroup/crd",
+		}),
+		why: "scheduler_perf runs the plugins as the scheduler does; what it measures is left as it is",
+	},
+	"test/perf/outside": {
+		imports: slices.Concat(client, []string{
+			"pkg/apis/gputopology/v1alpha1", "pkg/controlplane/process", "pkg/podgroup/crd", "pkg/simulate", "pkg/simulate/oracle",
+			"pkg/topology",
+		}),
+		tests: testLibraries,
+		why:   "it measures programs from outside, so it links none of what it measures",
 	},
 }
 
@@ -210,7 +263,11 @@ var separations = []separation{
 	{"cmd/kubectl-gputopo", "pkg/controlplane", "the control plane runs as its own program, so that the CLI stays small"},
 	{"cmd/kubectl-gputopo", "k8s.io/kubernetes/...", "a CLI that links the scheduler or the API server is ten times its size"},
 	{"cmd/...", "pkg/testkit", "builders for tests stay in tests"},
+	{"test/perf/outside", "k8s.io/kubernetes/...", "its CPU time is no part of what it measures, and neither is its size"},
+	{"test/perf/outside", "pkg/allocate", "the check of what was decided would agree with any mistake that it shares"},
 	{"pkg/topology", "k8s.io/...", "the core runs without Kubernetes"},
 	{"pkg/allocate", "k8s.io/...", "the core runs without Kubernetes"},
 	{"pkg/ledger", "k8s.io/...", "the core runs without Kubernetes"},
+	{"pkg/placement", "k8s.io/...", "the core runs without Kubernetes"},
+	{"pkg/gang", "k8s.io/...", "the core runs without Kubernetes"},
 }

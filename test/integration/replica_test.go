@@ -26,6 +26,7 @@ import (
 
 	"github.com/gputopology/gpu-topology-scheduler/pkg/engine"
 	"github.com/gputopology/gpu-topology-scheduler/pkg/ledger"
+	"github.com/gputopology/gpu-topology-scheduler/pkg/plugins/coscheduling"
 	"github.com/gputopology/gpu-topology-scheduler/pkg/plugins/gputopology"
 )
 
@@ -76,6 +77,7 @@ func startReplica(t *testing.T, config *rest.Config, o replicaOptions) *replica 
 		registry[name] = factory
 	}
 	registry[gputopology.Name] = gputopology.New(shared)
+	registry[coscheduling.Name] = coscheduling.New(shared)
 
 	broadcaster := events.NewBroadcaster(&events.EventSinkImpl{Interface: client.EventsV1()})
 	broadcaster.StartRecordingToSink(ctx.Done())

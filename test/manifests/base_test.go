@@ -303,13 +303,54 @@ func TestEverythingIsInTheSchedulersNamespace(t *testing.T) {
 		switch object.(type) {
 		case *corev1.Namespace, *rbacv1.ClusterRole, *rbacv1.ClusterRoleBinding:
 			want = ""
-		case *rbacv1.RoleBinding:
-			if meta.GetName() == name+"-authentication-reader" {
+		case *rbacv1.Role, *rbacv1.RoleBinding:
+			switch meta.GetName() {
+			case name + "-authentication-reader":
 				want = "kube-system"
+			case name + "-node-leases":
+				want = "kube-node-lease"
 			}
 		}
 		if meta.GetNamespace() != want {
 			t.Errorf("%T %s is in namespace %q, want %q", object, meta.GetName(), meta.GetNamespace(), want)
+		}
+	}
+}
+
+// What the scheduler does for gangs, and no more: the PodGroups of both APIs, evictions, and the nodes' heartbeats in
+// the one namespace that holds them.
+func TestRightsForGangs(t *testing.T) {
+	objects := build(t, filepath.Join(root, "base"))
+	granted := map[string][]string{}
+	note := func(namespace string, rules []rbacv1.PolicyRule) {
+		for _, rule := range rules {
+			for _, group := range rule.APIGroups {
+				for _, resource := range rule.Resources {
+					if len(rule.ResourceNames) == 0 {
+						key := namespace + "/" + group + "/" + resource
+						granted[key] = append(granted[key], rule.Verbs...)
+					}
+				}
+			}
+		}
+	}
+	note("", one[*rbacv1.ClusterRole](t, objects).Rules)
+	for _, role := range all[*rbacv1.Role](objects) {
+		note(role.Namespace, role.Rules)
+	}
+	want := map[string][]string{
+		"/scheduling.x-k8s.io/podgroups":             {"get", "list", "watch", "patch"},
+		"/scheduling.x-k8s.io/podgroups/status":      {"patch"},
+		"/scheduling.k8s.io/podgroups":               {"list", "watch"},
+		"/scheduling.k8s.io/podgroups/status":        {"patch"},
+		"/scheduling.k8s.io/compositepodgroups":      {"list", "watch"},
+		"//pods/eviction":                            {"create"},
+		"/coordination.k8s.io/leases":                nil,
+		"kube-node-lease/coordination.k8s.io/leases": {"get", "list", "watch"},
+	}
+	for key, verbs := range want {
+		if diff := cmp.Diff(verbs, granted[key]); diff != "" {
+			t.Errorf("verbs for %s (-want +granted):\n%s", key, diff)
 		}
 	}
 }

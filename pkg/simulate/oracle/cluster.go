@@ -88,6 +88,15 @@ func (c *Cluster) Place(pod string, r *v1alpha1.Record) error {
 	return nil
 }
 
+// Remove gives back what a pod holds; a pod that holds nothing is no error.
+func (c *Cluster) Remove(pod string) {
+	for _, n := range c.nodes {
+		for i := range n.held {
+			n.held[i] = slices.DeleteFunc(slices.Clone(n.held[i]), func(h holding) bool { return h.pod == pod })
+		}
+	}
+}
+
 // refuse says why a card with these holders cannot take one more share; "" if it can.
 func (n *node) refuse(held []holding, r *v1alpha1.CardRecord) string {
 	card := n.topology.Card(r.Index)

@@ -1,7 +1,7 @@
 // Package oracle says, by looking at every possibility, whether the scheduler placed a pod as well as it could. It is
 // for checks of small clusters: it shares no code with the search of package allocate and is far slower.
 //
-//	records of the pods bound before --Place--> who holds what
+//	records of the pods bound before --Place--> who holds what; Remove takes it back
 //	Ask + candidate nodes            --Fitting-> nodes that could hold the pod now
 //	Ask + candidate nodes + record   --Judge---> nil, or a *Fault that names the better answer
 //

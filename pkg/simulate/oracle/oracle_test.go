@@ -364,3 +364,20 @@ func TestRing(t *testing.T) {
 		t.Errorf("Ring on an unknown node = %v %v, want none", bandwidth, order)
 	}
 }
+
+func TestRemoveGivesBackWhatOnePodHolds(t *testing.T) {
+	c := cluster(t, map[string]*topology.Node{"a": pcie(t, nil), "b": pcie(t, nil)})
+	place(t, c, "first", share("a", 0, 0, 16, 12*gib))
+	place(t, c, "second", share("a", 0, 16, 16, 12*gib))
+	place(t, c, "third", whole("b", 48*gib, 0, 1))
+	c.Remove("first")
+	c.Remove("third")
+	c.Remove("nobody")
+	if got := c.Holders("a", 0); len(got) != 1 || got[0].Pod != "second" {
+		t.Errorf("holders of card 0 = %v, want second alone", got)
+	}
+	if got, want := c.Free("b"), topology.FirstN(4); got != want {
+		t.Errorf("free cards of b = %v, want %v", got, want)
+	}
+	place(t, c, "first", share("a", 0, 0, 16, 12*gib))
+}

@@ -1,0 +1,253 @@
+package integration
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	fwk "k8s.io/kube-scheduler/framework"
+	schedconfig "k8s.io/kubernetes/pkg/scheduler/apis/config"
+	frameworkruntime "k8s.io/kubernetes/pkg/scheduler/framework/runtime"
+	testingclock "k8s.io/utils/clock/testing"
+	schedulingv1alpha1 "sigs.k8s.io/scheduler-plugins/apis/scheduling/v1alpha1"
+
+	"github.com/gputopology/gpu-topology-scheduler/pkg/apis/config"
+	"github.com/gputopology/gpu-topology-scheduler/pkg/plugins/coscheduling"
+)
+
+// stage is a cluster with a scheduler whose gangs a test has in hand.
+type stage struct {
+	*cluster
+	r *replica
+	// clock is the engine's. It keeps pace with the real one, and the test may jump ahead.
+	clock *testingclock.FakeClock
+	door  *doorman
+	// binds answers Bindings in the API server's stead; see bindings.
+	binds *bindings
+}
+
+// startStage runs both. A gang that fails rests for an hour unless change says otherwise: what happens in a test happens
+// without a backoff running out.
+func startStage(t *testing.T, change ...func(*config.CoschedulingArgs)) *stage {
+	t.Helper()
+	s := &stage{cluster: startGangCluster(t), clock: startClock(t), door: &doorman{}, binds: &bindings{}}
+	s.restart(t, change...)
+	return s
+}
+
+// restart ends the scheduler, if one runs, and starts another.
+func (s *stage) restart(t *testing.T, change ...func(*config.CoschedulingArgs)) {
+	t.Helper()
+	if s.r != nil {
+		s.r.stop()
+	}
+	s.r = startReplica(t, s.config, replicaOptions{
+		clock:    s.clock,
+		registry: frameworkruntime.Registry{doormanName: s.door.factory},
+		wrap: func(next http.RoundTripper) http.RoundTripper {
+			return &answers{next: next, pick: s.binds.pick}
+		},
+		configure: func(loaded *schedconfig.KubeSchedulerConfiguration) {
+			profile := &loaded.Profiles[0]
+			profile.Plugins.MultiPoint.Enabled = append(profile.Plugins.MultiPoint.Enabled, schedconfig.Plugin{Name: doormanName})
+			for i := range profile.PluginConfig {
+				args, ours := profile.PluginConfig[i].Args.(*config.CoschedulingArgs)
+				if profile.PluginConfig[i].Name != coscheduling.Name || !ours {
+					continue
+				}
+				args.BackoffInitial.Duration, args.BackoffMax.Duration = time.Hour, time.Hour
+				for _, c := range change {
+					c(args)
+				}
+			}
+		},
+	})
+}
+
+// startClock returns a clock that follows the real one until the test ends.
+func startClock(t *testing.T) *testingclock.FakeClock {
+	t.Helper()
+	c := testingclock.NewFakeClock(time.Now())
+	ctx, cancel := context.WithCancel(context.Background())
+	var ticking sync.WaitGroup
+	ticking.Go(func() {
+		ticker := time.NewTicker(20 * time.Millisecond)
+		defer ticker.Stop()
+		for {
+			select {
+			case <-ctx.Done():
+				return
+			case <-ticker.C:
+				c.Step(20 * time.Millisecond)
+			}
+		}
+	})
+	t.Cleanup(func() { cancel(); ticking.Wait() })
+	return c
+}
+
+const doormanName = "Doorman"
+
+// doorman is a filter of the test's own. It stands last.
+type doorman struct {
+	mu     sync.Mutex
+	ask    func(pod *v1.Pod, node string) string
+	handle fwk.Handle
+}
+
+func (d *doorman) factory(_ context.Context, _ runtime.Object, handle fwk.Handle) (fwk.Plugin, error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.handle = handle
+	return d, nil
+}
+
+// Name returns the plugin's name.
+func (*doorman) Name() string { return doormanName }
+
+// Filter refuses the pod with what ask says, if anything. No other pod is tried before it answers.
+func (d *doorman) Filter(_ context.Context, _ fwk.CycleState, pod *v1.Pod, node fwk.NodeInfo) *fwk.Status {
+	d.mu.Lock()
+	ask := d.ask
+	d.mu.Unlock()
+	if ask == nil {
+		return nil
+	}
+	if reason := ask(pod, node.Node().Name); reason != "" {
+		return fwk.NewStatus(fwk.Unschedulable, reason)
+	}
+	return nil
+}
+
+// set changes what is asked; nil lets everybody pass.
+func (d *doorman) set(ask func(pod *v1.Pod, node string) string) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.ask = ask
+}
+
+// waiting counts the pods at Permit whose names have the prefix.
+func (d *doorman) waiting(prefix string) int {
+	d.mu.Lock()
+	handle := d.handle
+	d.mu.Unlock()
+	n := 0
+	handle.IterateOverWaitingPods(func(w fwk.WaitingPod) {
+		if strings.HasPrefix(w.GetPod().Name, prefix) {
+			n++
+		}
+	})
+	return n
+}
+
+// bindings answers the next Bindings of pods with a prefix with a code; count is how many it has answered.
+type bindings struct {
+	mu          sync.Mutex
+	prefix      string
+	code        int
+	left, count int
+}
+
+func (b *bindings) refuse(prefix string, code, n int) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.prefix, b.code, b.left, b.count = prefix, code, n, 0
+}
+
+func (b *bindings) pick(r *http.Request) int {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.left == 0 || !isBind(b.prefix)(r) {
+		return 0
+	}
+	b.left--
+	b.count++
+	return b.code
+}
+
+func (b *bindings) answered() int {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.count
+}
+
+// waitFree waits until exactly n cards are free.
+func (s *stage) waitFree(t *testing.T, n int) {
+	t.Helper()
+	eventually(t, fmt.Sprintf("%d cards free", n), func(context.Context) (bool, error) {
+		if free := s.r.freeCards(); free != n {
+			return false, fmt.Errorf("%d are free", free)
+		}
+		return true, nil
+	})
+}
+
+// holds lists the pods that hold cards and whose names have the prefix.
+func (s *stage) holds(prefix string) []string {
+	var out []string
+	l := s.r.engine.Ledger()
+	for _, uid := range l.Pods() {
+		if h, _, ok := l.Holding(uid); ok && strings.HasPrefix(h.Pod, namespace+"/"+prefix) {
+			out = append(out, h.Pod)
+		}
+	}
+	return out
+}
+
+// waitSays waits until the condition of each pod says part.
+func (c *cluster) waitSays(t *testing.T, part string, pods ...string) {
+	t.Helper()
+	for _, name := range pods {
+		eventually(t, fmt.Sprintf("pod %s says %q", name, part), func(ctx context.Context) (bool, error) {
+			pod, err := c.client.CoreV1().Pods(namespace).Get(ctx, name, metav1.GetOptions{})
+			if err != nil {
+				return false, err
+			}
+			said := ""
+			for _, condition := range pod.Status.Conditions {
+				if condition.Type == v1.PodScheduled && condition.Status == v1.ConditionFalse {
+					said = condition.Message
+				}
+			}
+			if !strings.Contains(said, part) {
+				return false, fmt.Errorf("it says %q, node %q", said, pod.Spec.NodeName)
+			}
+			return true, nil
+		})
+	}
+}
+
+// deleteNode removes a node object.
+func (c *cluster) deleteNode(t *testing.T, name string) {
+	t.Helper()
+	if err := c.client.CoreV1().Nodes().Delete(t.Context(), name, metav1.DeleteOptions{}); err != nil {
+		t.Errorf("delete node %s: %v", name, err)
+	}
+}
+
+// scheduleTimeout is the PodGroup's own, in seconds.
+func scheduleTimeout(seconds int32) groupOption {
+	return func(g *schedulingv1alpha1.PodGroup) { g.Spec.ScheduleTimeoutSeconds = &seconds }
+}
+
+// on selects the node of that name.
+func on(node string) func(*v1.Pod) {
+	return func(p *v1.Pod) { p.Spec.NodeSelector = map[string]string{v1.LabelHostname: node} }
+}
+
+// boundOf counts the bound pods of a group, and fails the test where it cannot.
+func (c *cluster) boundOf(t *testing.T, group string) int {
+	t.Helper()
+	n, err := c.bound(t.Context(), group)
+	if err != nil {
+		t.Fatalf("bound pods of %s: %v", group, err)
+	}
+	return n
+}

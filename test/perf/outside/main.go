@@ -1,0 +1,184 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"os/signal"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"syscall"
+	"time"
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
+	err := command(ctx, os.Args[1:])
+	stop()
+	if err != nil && !errors.Is(err, flag.ErrHelp) {
+		fmt.Fprintln(os.Stderr, "error:", err)
+		os.Exit(1)
+	}
+}
+
+func command(ctx context.Context, args []string) error {
+	if len(args) > 0 && args[0] == binderCommand {
+		return runBinder(ctx, args[1:])
+	}
+	o, err := parse(args)
+	if err != nil {
+		return err
+	}
+	return run(ctx, o, os.Stdout)
+}
+
+func runBinder(ctx context.Context, args []string) error {
+	flags := flag.NewFlagSet(binderCommand, flag.ContinueOnError)
+	kubeconfig := flags.String("kubeconfig", "", "how to reach the cluster")
+	places := flags.Int("places", 1, "pods that each node holds")
+	if err := flags.Parse(args); err != nil {
+		return err
+	}
+	config, err := clientConfig(*kubeconfig)
+	if err != nil {
+		return err
+	}
+	client, err := typedClient(config)
+	if err != nil {
+		return err
+	}
+	return bindAll(ctx, client, *places, os.Stdout)
+}
+
+// options are the command line.
+type options struct {
+	binaries, out string
+	// gates are further feature gates for the schedulers with our plugins.
+	gates    string
+	size     size
+	variants []variant
+	mode     mode
+	rounds   int
+	limits   limits
+}
+
+func parse(args []string) (*options, error) {
+	o := &options{}
+	flags := flag.NewFlagSet("outside", flag.ContinueOnError)
+	flags.StringVar(&o.binaries, "binaries", "bin", "`directory` of the binaries")
+	flags.StringVar(&o.out, "out", "", "`file` for everything as JSON")
+	name := flags.String("size", "512Nodes_125Gangs", "what is scheduled: 32Nodes_8Gangs, 512Nodes_125Gangs, 5000Nodes_100Gangs or 5000Nodes_3Gangs")
+	clock := flags.String("mode", string(backlog), "which pods exist when a scheduler begins: all ("+string(backlog)+") or none ("+string(arrival)+")")
+	list := flags.String("variants", strings.Join(variantNames(), ","), "what is compared, separated by commas")
+	flags.StringVar(&o.gates, "gates", "", "further feature `gates` for the schedulers with our plugins, as NAME=true,NAME=false: for experiments")
+	flags.IntVar(&o.rounds, "rounds", 3, "how often each variant is measured")
+	flags.Float64Var(&o.limits.rate, "min-rate", 0, "fail where "+ours+" has less than this times the pods/s of "+baseline+"; 0 is no limit")
+	flags.Float64Var(&o.limits.cpu, "max-cpu", 0, "fail where "+ours+" uses more than this times the CPU time of "+baseline+"; 0 is no limit")
+	if err := flags.Parse(args); err != nil {
+		return nil, err
+	}
+	var err error
+	if o.size, err = sizeByName(*name); err != nil {
+		return nil, err
+	}
+	if o.variants, err = variantsByName(*list); err != nil {
+		return nil, err
+	}
+	if o.mode, err = modeByName(*clock); err != nil {
+		return nil, err
+	}
+	if o.rounds < 1 || flags.NArg() > 0 {
+		return nil, fmt.Errorf("--rounds %d, arguments %q: must be at least 1, and none", o.rounds, flags.Args())
+	}
+	return o, nil
+}
+
+// run measures and reports.
+func run(ctx context.Context, o *options, out io.Writer) (err error) {
+	report := Report{Time: time.Now().UTC().Format(time.RFC3339), Size: o.size, Mode: o.mode, Gates: o.gates, Machine: thisMachine()}
+	if report.Version, err = version(ctx, o.binaries); err != nil {
+		return err
+	}
+	self, err := os.Executable()
+	if err != nil {
+		return err
+	}
+	dir, err := os.MkdirTemp("", "gang-bench-")
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
+	b := &bench{size: o.size, mode: o.mode, gates: o.gates, binder: self, binderLog: filepath.Join(dir, "binder.log")}
+	running, err := startBench(ctx, o.binaries, b)
+	if b.cluster != nil {
+		defer func() { err = errors.Join(err, b.cluster.Close()) }()
+	}
+	if err != nil {
+		return because(running, err)
+	}
+	for _, v := range order(o.variants, o.rounds) {
+		r, err := b.round(running, &v)
+		if err != nil {
+			return because(running, err)
+		}
+		report.Rounds = append(report.Rounds, r)
+		if _, err := fmt.Fprintf(out, "%s: %d pods in %.2f s, %.0f pods/s, scheduler CPU %.2f s/1000 pods, API server CPU %.2f s/1000 pods\n",
+			v.name, o.size.pods(), r.Seconds, r.PodsPerSecond, r.SchedulerCPU, r.ServerCPU); err != nil {
+			return err
+		}
+	}
+	report.Medians = summarize(variantNames(), o.size.pods(), report.Rounds)
+	if err := report.write(o.out, out); err != nil {
+		return err
+	}
+	return o.limits.check(report.Medians)
+}
+
+// because adds which process ended by itself, if one did.
+func because(running context.Context, err error) error {
+	if cause := context.Cause(running); cause != nil {
+		return fmt.Errorf("%w: %w", cause, err)
+	}
+	return err
+}
+
+// write prints the table and, where a file is named, fills that.
+func (r *Report) write(name string, out io.Writer) error {
+	if err := r.table(out); err != nil || name == "" {
+		return err
+	}
+	file, err := os.Create(name)
+	if err != nil {
+		return err
+	}
+	return errors.Join(r.json(file), file.Close())
+}
+
+// version asks the scheduler what it is: "Kubernetes v1.37.2+COMMIT".
+func version(ctx context.Context, binaries string) (string, error) {
+	text, err := exec.CommandContext(ctx, filepath.Join(binaries, "gpu-topology-scheduler"), "--version").Output()
+	if err != nil {
+		return "", fmt.Errorf("gpu-topology-scheduler --version: %w: run `make build`, or name the directory with --binaries", err)
+	}
+	return strings.TrimSpace(string(text)), nil
+}
+
+// thisMachine reads what Linux says of itself; empty where it says nothing.
+func thisMachine() Machine {
+	m := Machine{CPU: "unknown CPU", Cores: runtime.NumCPU(), OS: runtime.GOOS + "/" + runtime.GOARCH, Go: runtime.Version()}
+	if text, err := os.ReadFile("/proc/cpuinfo"); err == nil {
+		if _, rest, ok := strings.Cut(string(text), "model name"); ok {
+			line, _, _ := strings.Cut(rest, "\n")
+			m.CPU = strings.TrimLeft(line, "\t :")
+		}
+	}
+	if text, err := os.ReadFile("/proc/loadavg"); err == nil {
+		m.Load, _, _ = strings.Cut(string(text), " ")
+	}
+	return m
+}

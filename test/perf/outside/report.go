@@ -1,0 +1,186 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"text/tabwriter"
+)
+
+// Round is what one run of one variant measured.
+type Round struct {
+	Variant string `json:"variant"`
+	// CreateSeconds is the time in which all pods were created, Seconds that from the begin that the mode says to the last
+	// bind.
+	CreateSeconds float64 `json:"createSeconds"`
+	Seconds       float64 `json:"seconds"`
+	PodsPerSecond float64 `json:"podsPerSecond"`
+	// SchedulerCPU and ServerCPU are seconds per 1000 pods, of the scheduler and of API server and etcd together.
+	SchedulerCPU float64 `json:"schedulerCPU"`
+	ServerCPU    float64 `json:"serverCPU"`
+	// Writes is what the API server was asked to write in that time, by verb, resource and, where it was refused, code.
+	// This program's own creations are in it.
+	Writes map[string]int `json:"writes,omitempty"`
+}
+
+// writesPerPod is the number of Writes for each pod.
+func (r *Round) writesPerPod(pods int) float64 {
+	sum := 0
+	for _, n := range r.Writes {
+		sum += n
+	}
+	return float64(sum) / float64(pods)
+}
+
+// Summary is the median of a variant's rounds.
+type Summary struct {
+	Round
+	// RateRatio and CPURatio are PodsPerSecond and SchedulerCPU divided by those of the baseline, OfCeiling is
+	// PodsPerSecond divided by that of the ceiling; 0 where the run had none.
+	RateRatio float64 `json:"rateRatio,omitempty"`
+	CPURatio  float64 `json:"cpuRatio,omitempty"`
+	OfCeiling float64 `json:"ofCeiling,omitempty"`
+	// WritesPerPod is the number of Writes for each pod.
+	WritesPerPod float64 `json:"writesPerPod"`
+}
+
+// Report is one run of this program.
+type Report struct {
+	Time string `json:"time"`
+	// Version is what the scheduler says it is: the Kubernetes release and the commit.
+	Version string  `json:"version"`
+	Machine Machine `json:"machine"`
+	Size    size    `json:"size"`
+	Mode    mode    `json:"mode"`
+	// Gates are further feature gates of the schedulers with our plugins.
+	Gates   string    `json:"gates,omitempty"`
+	Rounds  []Round   `json:"rounds"`
+	Medians []Summary `json:"medians"`
+}
+
+// Machine is what the figures were measured on.
+type Machine struct {
+	CPU   string `json:"cpu"`
+	Cores int    `json:"cores"`
+	OS    string `json:"os"`
+	Go    string `json:"go"`
+	// Load is the load average of the minute before the run: what else the machine had to do.
+	Load string `json:"load"`
+}
+
+// summarize returns the medians of every variant, in the order of first appearance in names.
+func summarize(names []string, pods int, rounds []Round) []Summary {
+	var all []Summary
+	for _, name := range names {
+		mine := slices.DeleteFunc(slices.Clone(rounds), func(r Round) bool { return r.Variant != name })
+		if len(mine) == 0 {
+			continue
+		}
+		all = append(all, Summary{Round: Round{
+			Variant:       name,
+			CreateSeconds: median(mine, func(r *Round) float64 { return r.CreateSeconds }),
+			Seconds:       median(mine, func(r *Round) float64 { return r.Seconds }),
+			PodsPerSecond: median(mine, func(r *Round) float64 { return r.PodsPerSecond }),
+			SchedulerCPU:  median(mine, func(r *Round) float64 { return r.SchedulerCPU }),
+			ServerCPU:     median(mine, func(r *Round) float64 { return r.ServerCPU }),
+		}, WritesPerPod: median(mine, func(r *Round) float64 { return r.writesPerPod(pods) })})
+	}
+	base, top := find(all, baseline), find(all, ceiling)
+	for i := range all {
+		s := &all[i]
+		if base != nil {
+			s.RateRatio = quotient(s.PodsPerSecond, base.PodsPerSecond)
+			s.CPURatio = quotient(s.SchedulerCPU, base.SchedulerCPU)
+		}
+		if top != nil {
+			s.OfCeiling = quotient(s.PodsPerSecond, top.PodsPerSecond)
+		}
+	}
+	return all
+}
+
+func find(all []Summary, name string) *Summary {
+	i := slices.IndexFunc(all, func(s Summary) bool { return s.Variant == name })
+	if i < 0 {
+		return nil
+	}
+	return &all[i]
+}
+
+// quotient is 0 where there is nothing to divide by.
+func quotient(a, b float64) float64 {
+	if b == 0 {
+		return 0
+	}
+	return a / b
+}
+
+func median(rounds []Round, figure func(*Round) float64) float64 {
+	all := make([]float64, len(rounds))
+	for i := range rounds {
+		all[i] = figure(&rounds[i])
+	}
+	slices.Sort(all)
+	return (all[(len(all)-1)/2] + all[len(all)/2]) / 2
+}
+
+// table writes the medians for readers.
+func (r *Report) table(out io.Writer) error {
+	var text strings.Builder
+	fmt.Fprintf(&text, "\n%s, %s, %d cores (load before: %s), %s\n", r.Version, r.Machine.CPU, r.Machine.Cores, r.Machine.Load, r.Machine.Go)
+	fmt.Fprintf(&text, "%d nodes of %d GPUs, %d gangs of %d pods of %d GPUs; %s; medians of %d rounds\n\n",
+		r.Size.Nodes, machine.Count, r.Size.Gangs, r.Size.Members, r.Size.GPUs, r.Mode, len(r.Rounds)/max(1, len(r.Medians)))
+	text.WriteString("VARIANT\tPODS/S\tx DEFAULT\tOF CEILING\tSCHEDULER CPU s/1000 pods\tx DEFAULT\tAPI SERVER CPU s/1000 pods\tWRITES/POD\n")
+	for i := range r.Medians {
+		s := &r.Medians[i]
+		fmt.Fprintf(&text, "%s\t%.0f\t%s\t%s\t%.2f\t%s\t%.2f\t%.1f\n",
+			s.Variant, s.PodsPerSecond, ratio(s.RateRatio), ratio(s.OfCeiling), s.SchedulerCPU, ratio(s.CPURatio), s.ServerCPU, s.WritesPerPod)
+	}
+	if r.Gates != "" {
+		fmt.Fprintf(&text, "\nwith our plugins: %s\n", r.Gates)
+	}
+	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	if _, err := io.WriteString(w, text.String()); err != nil {
+		return err
+	}
+	return w.Flush()
+}
+
+// ratio writes a quotient, and none for 0.
+func ratio(q float64) string {
+	if q == 0 {
+		return "-"
+	}
+	return fmt.Sprintf("%.2f", q)
+}
+
+// json writes everything for programs.
+func (r *Report) json(out io.Writer) error {
+	e := json.NewEncoder(out)
+	e.SetIndent("", "  ")
+	return e.Encode(r)
+}
+
+// limits are what a run must reach; 0 is none.
+type limits struct {
+	rate, cpu float64
+}
+
+// check returns what the variant of our own plugins misses.
+func (l limits) check(medians []Summary) error {
+	if l.rate == 0 && l.cpu == 0 {
+		return nil
+	}
+	s := find(medians, ours)
+	switch {
+	case s == nil || s.RateRatio == 0:
+		return fmt.Errorf("--min-rate and --max-cpu compare %s with %s: --variants must name both", ours, baseline)
+	case l.rate != 0 && s.RateRatio < l.rate:
+		return fmt.Errorf("%s has %.2f times the pods/s of %s, want at least %.2f", ours, s.RateRatio, baseline, l.rate)
+	case l.cpu != 0 && s.CPURatio > l.cpu:
+		return fmt.Errorf("%s has %.2f times the CPU time of %s, want at most %.2f", ours, s.CPURatio, baseline, l.cpu)
+	}
+	return nil
+}

@@ -1,0 +1,135 @@
+package main
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// rounds are two of the baseline, three of ours and one of the ceiling.
+func rounds() []Round {
+	asked := map[string]int{"POST pods": 100, "POST pods/binding": 100, "POST events": 50}
+	return []Round{
+		{Variant: baseline, PodsPerSecond: 100, SchedulerCPU: 4, ServerCPU: 5, Seconds: 10, CreateSeconds: 1},
+		{Variant: ours, PodsPerSecond: 900, SchedulerCPU: 1, ServerCPU: 4},
+		{Variant: ours, PodsPerSecond: 300, SchedulerCPU: 2, ServerCPU: 3},
+		{Variant: ceiling, PodsPerSecond: 600, SchedulerCPU: 0.4, ServerCPU: 3, Writes: asked},
+		{Variant: ours, PodsPerSecond: 200, SchedulerCPU: 9, ServerCPU: 8},
+		{Variant: baseline, PodsPerSecond: 200, SchedulerCPU: 4, ServerCPU: 7, Seconds: 20, CreateSeconds: 3},
+	}
+}
+
+func TestSummarize(t *testing.T) {
+	want := []Summary{
+		{Round: Round{Variant: ceiling, PodsPerSecond: 600, SchedulerCPU: 0.4, ServerCPU: 3}, RateRatio: 4, CPURatio: 0.1, OfCeiling: 1, WritesPerPod: 2.5},
+		{
+			Round:     Round{Variant: baseline, PodsPerSecond: 150, SchedulerCPU: 4, ServerCPU: 6, Seconds: 15, CreateSeconds: 2},
+			RateRatio: 1, CPURatio: 1, OfCeiling: 0.25,
+		},
+		{Round: Round{Variant: ours, PodsPerSecond: 300, SchedulerCPU: 2, ServerCPU: 4}, RateRatio: 2, CPURatio: 0.5, OfCeiling: 0.5},
+	}
+	if diff := cmp.Diff(want, summarize(variantNames(), 100, rounds())); diff != "" {
+		t.Errorf("summarize (-want +got):\n%s", diff)
+	}
+}
+
+func TestSummarizeWithoutTwins(t *testing.T) {
+	want := []Summary{{Round: Round{Variant: ours, PodsPerSecond: 300}}}
+	if diff := cmp.Diff(want, summarize(variantNames(), 100, []Round{{Variant: ours, PodsPerSecond: 300}})); diff != "" {
+		t.Errorf("summarize (-want +got):\n%s", diff)
+	}
+}
+
+func TestTable(t *testing.T) {
+	r := &Report{
+		Version: "Kubernetes v1.37.2+abc", Size: sizes[1], Mode: backlog, Rounds: rounds(),
+		Machine: Machine{CPU: "Some CPU", Cores: 2, Load: "0.10", Go: "go1.26.8"},
+	}
+	r.Medians = summarize([]string{ceiling, ours}, 100, r.Rounds)
+	var got strings.Builder
+	if err := r.table(&got); err != nil {
+		t.Fatal(err)
+	}
+	const want = `
+Kubernetes v1.37.2+abc, Some CPU, 2 cores (load before: 0.10), go1.26.8
+512 nodes of 8 GPUs, 125 gangs of 8 pods of 4 GPUs; backlog; medians of 3 rounds
+
+VARIANT      PODS/S  x DEFAULT  OF CEILING  SCHEDULER CPU s/1000 pods  x DEFAULT  API SERVER CPU s/1000 pods  WRITES/POD
+no-decision  600     -          1.00        0.40                       -          3.00                        2.5
+crd          300     -          0.50        2.00                       -          4.00                        0.0
+`
+	if diff := cmp.Diff(want, got.String()); diff != "" {
+		t.Errorf("table (-want +got):\n%s", diff)
+	}
+}
+
+func TestReportJSON(t *testing.T) {
+	want := Report{Version: "v", Size: sizes[0], Mode: arrival, Rounds: rounds(), Medians: summarize(variantNames(), 100, rounds())}
+	var text strings.Builder
+	if err := want.json(&text); err != nil {
+		t.Fatal(err)
+	}
+	var got Report
+	if err := json.Unmarshal([]byte(text.String()), &got); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("read back (-want +got):\n%s", diff)
+	}
+}
+
+func TestLimits(t *testing.T) {
+	tests := map[string]struct {
+		limits  limits
+		medians []Summary
+		want    string // "" is no error
+	}{
+		"none":                       {limits{}, nil, ""},
+		"met":                        {limits{rate: 2, cpu: 0.5}, summarize(variantNames(), 100, rounds()), ""},
+		"too slow":                   {limits{rate: 2.01}, summarize(variantNames(), 100, rounds()), "crd has 2.00 times the pods/s of default"},
+		"too dear":                   {limits{cpu: 0.49}, summarize(variantNames(), 100, rounds()), "crd has 0.50 times the CPU time of default"},
+		"nothing to compare":         {limits{rate: 1}, nil, "--variants must name both"},
+		"nothing to compare it with": {limits{cpu: 1}, summarize([]string{ours}, 100, rounds()), "--variants must name both"},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			switch err := tc.limits.check(tc.medians); {
+			case tc.want == "" && err != nil:
+				t.Errorf("check = %v, want nil", err)
+			case tc.want != "" && (err == nil || !strings.Contains(err.Error(), tc.want)):
+				t.Errorf("check = %v, want an error with %q", err, tc.want)
+			}
+		})
+	}
+}
+
+func TestParseRequests(t *testing.T) {
+	const text = `# TYPE apiserver_request_total counter
+apiserver_request_total{code="200",component="apiserver",dry_run="",group="",resource="pods",scope="resource",subresource="status",verb="PATCH",version="v1"} 7
+apiserver_request_total{code="409",component="apiserver",dry_run="",group="",resource="pods",scope="resource",subresource="status",verb="PATCH",version="v1"} 2
+apiserver_request_total{code="201",component="apiserver",dry_run="",group="",resource="pods",scope="resource",subresource="",verb="POST",version="v1"} 1e+03
+apiserver_request_total{code="200",component="apiserver",dry_run="",group="",resource="pods",scope="namespace",subresource="",verb="LIST",version="v1"} 9
+apiserver_request_total_other{verb="POST"} 1
+`
+	before, err := parseRequests([]byte(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(map[string]float64{"PATCH pods/status": 7, "PATCH pods/status 409": 2, "POST pods": 1000}, before); diff != "" {
+		t.Errorf("parseRequests (-want +got):\n%s", diff)
+	}
+	after := map[string]float64{"PATCH pods/status": 12, "POST pods": 1000, "DELETE pods": 1}
+	if diff := cmp.Diff(map[string]int{"PATCH pods/status": 5, "DELETE pods": 1}, since(before, after)); diff != "" {
+		t.Errorf("since (-want +got):\n%s", diff)
+	}
+}
+
+func TestParseRequestsErrors(t *testing.T) {
+	for _, text := range []string{requestMetric + `verb="POST"`, requestMetric + `verb="POST"} many`} {
+		if got, err := parseRequests([]byte(text)); err == nil {
+			t.Errorf("parseRequests(%q) = %v, want an error", text, got)
+		}
+	}
+}
