@@ -80,9 +80,9 @@ func (b *Book) enter(key GroupKey, pod *v1.Pod) (*group, string) {
 	g := b.group(key)
 	switch {
 	case !g.known:
-		return g, fmt.Sprintf("gang %s: there is no PodGroup of that name", key)
+		return g, g.unknown()
 	case g.facts.Invalid != "":
-		return g, fmt.Sprintf("gang %s: %s", key, g.facts.Invalid)
+		return g, g.invalid()
 	}
 	return g, ""
 }

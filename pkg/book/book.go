@@ -197,6 +197,9 @@ func (b *Book) tidy(g *group) {
 	delete(b.due, g)
 	delete(b.dirty, g)
 	delete(b.later, g)
+	if b.writer != nil {
+		b.writer.Forget(absentUID(g.key))
+	}
 	b.setOrder(g.key, nil)
 }
 

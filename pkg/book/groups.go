@@ -39,10 +39,7 @@ func (b *Book) GroupSeen(seen podgroup.Group) {
 	}
 	switch isGang := seen.Invalid == "" && !seen.Singles; {
 	case !isGang:
-		if g.state != nil {
-			b.apply(g, gang.GroupGone{})
-			g.state = nil
-		}
+		b.dismiss(g)
 		b.activateAll(g)
 	case g.state == nil:
 		g.state = gang.New(g.key.String(), b.settings.Gang, seen.Spec)
@@ -73,13 +70,31 @@ func (b *Book) GroupGone(namespace, name string, uid gang.GroupUID) {
 
 // groupEnded takes back what was planned for the group and forgets its object.
 func (b *Book) groupEnded(g *group) {
-	b.apply(g, gang.GroupGone{})
+	b.dismiss(g)
 	if b.writer != nil {
 		b.writer.Forget(g.facts.UID)
 	}
 	b.endTurn(g.key)
 	*g = group{key: g.key, members: g.members}
 }
+
+// dismiss ends the gang of a group: its plan is given back, and nobody remembers it. What a reservation of the plan still
+// holds goes with its rollback.
+func (b *Book) dismiss(g *group) {
+	if g.state == nil {
+		return
+	}
+	b.apply(g, gang.GroupGone{})
+	g.state = nil
+	for uid, m := range g.members {
+		m.plan = nil
+		delete(b.coming, uid)
+		b.place(m)
+	}
+}
+
+// absentUID stands for a group of which only members are known.
+func absentUID(key GroupKey) gang.GroupUID { return gang.GroupUID("absent " + key.String()) }
 
 func (b *Book) report(g *group, reason, detail string) {
 	if detail != "" && b.host != nil && g.facts.Object != nil {

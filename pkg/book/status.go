@@ -36,14 +36,16 @@ func (b *Book) changed(g *group) {
 			g.fails = fails
 		}
 		reason = g.state.Reason()
-	case g.known:
-		reason = g.facts.Invalid
+	case !g.known:
+		reason = g.unknown()
+	case g.facts.Invalid != "":
+		reason = g.invalid()
 	}
 	if reason != g.reason {
 		g.reason, g.since = reason, now
 	}
 	b.setOrder(g.key, b.orderOf(g))
-	if b.writer != nil && g.known && !b.dirty[g] {
+	if b.writer != nil && b.groups[g.key] == g && !b.dirty[g] {
 		b.dirty[g] = true
 		b.wake()
 	}
@@ -58,9 +60,6 @@ func (b *Book) takeDirty(now time.Time) []podgroup.Desired {
 	var out []podgroup.Desired
 	for _, g := range sortedGroups(b.dirty) {
 		delete(b.dirty, g)
-		if !g.known {
-			continue
-		}
 		out = append(out, b.desired(g, now))
 		if wait := conditionGrace - now.Sub(g.since); g.reason != "" && wait > 0 {
 			b.later[g] = g.since.Add(conditionGrace)
@@ -87,10 +86,13 @@ func (b *Book) redirty(now time.Time) time.Duration {
 
 func (b *Book) desired(g *group, now time.Time) podgroup.Desired {
 	d := podgroup.Desired{Namespace: g.key.Namespace, Name: g.key.Name, UID: g.facts.UID, Reason: g.reason, StartTime: g.started}
-	if g.state != nil {
+	switch {
+	case !g.known:
+		d.UID, d.Absent = absentUID(g.key), true
+	case g.state != nil:
 		s := g.state.Status()
 		d.Phase, d.Running, d.Succeeded, d.Failed = s.Phase, s.Running, s.Succeeded, s.Failed
-	} else {
+	default:
 		d.Phase, d.Running, d.Succeeded, d.Failed = g.plainStatus()
 	}
 	if b.settings.External {
@@ -146,3 +148,9 @@ func told(pod *v1.Pod, reason string) bool {
 	}
 	return false
 }
+
+func (g *group) unknown() string {
+	return "gang " + g.key.String() + ": there is no PodGroup of that name"
+}
+
+func (g *group) invalid() string { return "gang " + g.key.String() + ": " + g.facts.Invalid }

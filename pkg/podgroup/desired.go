@@ -22,8 +22,11 @@ type Reporter interface {
 type Desired struct {
 	// Namespace and Name are the PodGroup's.
 	Namespace, Name string
-	// UID is the PodGroup's; a group of the same name and another UID is left alone.
+	// UID is the PodGroup's; a group of the same name and another UID is left alone. Where Absent is set it only has to be
+	// the caller's own.
 	UID gang.GroupUID
+	// Absent says that there is no such PodGroup: nothing but Parked is shown.
+	Absent bool
 	// Phase is one of Pending, PreScheduling, Scheduling, Scheduled, Running, Finished and Failed. If it is empty, the
 	// status belongs to another controller: nothing of it is written.
 	Phase string

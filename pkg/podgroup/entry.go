@@ -94,7 +94,7 @@ func (e *entry) set(d Desired, now time.Time) {
 
 // writes says which of the two writes to the PodGroup are missing.
 func (e *entry) writes() (statusToo, reasonToo bool) {
-	if !e.wanted {
+	if !e.wanted || e.desired.Absent {
 		return false, false
 	}
 	ours := e.desired.Phase != ""

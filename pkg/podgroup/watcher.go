@@ -101,7 +101,7 @@ func (w *Watcher) Run(ctx context.Context) {
 		if ctx.Err() != nil {
 			return
 		}
-		_ = w
+		w.forgetAll()
 	}
 }
 

@@ -164,7 +164,7 @@ func (w *Writer) take(now time.Time) (writes []groupWrite, pods []podWrite, even
 	defer w.mu.Unlock()
 	for _, key := range w.ordered() {
 		e := w.entries[key]
-		if e.wanted && e.reported != e.desired.Reason {
+		if e.wanted && !e.desired.Absent && e.reported != e.desired.Reason {
 			if e.reported = e.desired.Reason; e.reported != "" {
 				events = append(events, e.desired)
 			}

@@ -129,6 +129,14 @@ func TestCaseB037FailedWritesAreTriedAgain(t *testing.T) {
 	if want := []string{"a/status", "a/status", "a/status", "a/status", "a"}; !slices.Equal(b.calls, want) {
 		t.Errorf("writes %q, want %q", b.calls, want)
 	}
+
+	// The next failure is the first again.
+	b.calls, b.fault = nil, script(unavailable)
+	b.Set(desired("a", "u1", "Finished", 0))
+	b.pass(batchPeriod + 2*retryFirst)
+	if want := []string{"a/status", "a/status", "a"}; !slices.Equal(b.calls, want) {
+		t.Errorf("writes %q after a later failure, want %q", b.calls, want)
+	}
 }
 
 func TestWriterWaitsBetweenTries(t *testing.T) {
@@ -304,6 +312,10 @@ func TestStatusOfAnotherControllerIsLeftAlone(t *testing.T) {
 	group.status = theirs
 	d := waiting("a", "u1", "no room")
 	d.Phase, d.Running, d.StartTime = "", 5, &start
+	b.Seen(Parse(&schedulingv1alpha1.PodGroup{
+		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "a", UID: "u1"},
+		Status:     schedulingv1alpha1.PodGroupStatus{Phase: "Running", Running: 3},
+	}))
 	b.fault = script(unavailable)
 	b.Set(d)
 	b.pass(5 * time.Second)

@@ -136,7 +136,7 @@ func (c *Cluster) Install(ctx context.Context) (int, error) {
 }
 
 // InstallPodGroups makes the cluster serve the PodGroups of scheduling.x-k8s.io. A scheduler that starts later finds them at
-// once. It may run beside the other methods.
+// once.
 func (c *Cluster) InstallPodGroups(ctx context.Context) error {
 	client, err := dynamic.NewForConfig(c.admin)
 	if err != nil {

@@ -38,6 +38,7 @@ type demo struct {
 	placements []Placement
 	keys       map[string]string
 	faults     []error
+	gangs      *gangAct
 }
 
 // Demo schedules a small workload on a simulated cluster and compares every placement with the oracle's. It returns nil
@@ -106,11 +107,7 @@ func (d *demo) run(ctx context.Context) error {
 	if err := d.report(); err != nil {
 		return err
 	}
-	gangs, err := newGangAct(d.screen, d.cluster)
-	if err != nil {
-		return err
-	}
-	if err := gangs.run(ctx); err != nil {
+	if err := d.gangs.run(ctx); err != nil {
 		return d.cluster.withLog(err)
 	}
 	return nil
@@ -118,28 +115,20 @@ func (d *demo) run(ctx context.Context) error {
 
 // prepare brings the cluster to the point where pods can be created.
 func (d *demo) prepare(ctx context.Context) error {
+	if err := d.cluster.InstallPodGroups(ctx); err != nil {
+		return err
+	}
+	d.screen.Step("Installed the PodGroup API of scheduler-plugins from manifests/crds")
+	var err error
+	if d.gangs, err = newGangAct(d.screen, d.cluster); err != nil {
+		return err
+	}
+	d.gangs.begin(ctx)
 	count, err := d.cluster.Install(ctx)
 	if err != nil {
 		return err
 	}
 	d.screen.Step("Applied the %d objects of manifests/base: namespace, service account, RBAC", count)
-	installed := make(chan error, 1)
-	go func() { installed <- d.cluster.InstallPodGroups(ctx) }()
-	err = d.startNodes(ctx)
-	// It takes the API server longer than the nodes do.
-	if err := errors.Join(err, <-installed); err != nil {
-		return err
-	}
-	d.screen.Step("Installed the PodGroup API of scheduler-plugins, manifests/crds")
-	if err := d.cluster.StartScheduler(ctx); err != nil {
-		return err
-	}
-	d.screen.Step("Started the scheduler as service account %s/%s with the configuration that ships", schedulerNamespace, schedulerAccount)
-	return nil
-}
-
-// startNodes creates the nodes and what plays their kubelets.
-func (d *demo) startNodes(ctx context.Context) error {
 	if err := d.createNodes(ctx); err != nil {
 		return err
 	}
@@ -147,6 +136,10 @@ func (d *demo) startNodes(ctx context.Context) error {
 		return err
 	}
 	d.screen.Step("Started KWOK, which plays the kubelet of every node")
+	if err := d.cluster.StartScheduler(ctx); err != nil {
+		return err
+	}
+	d.screen.Step("Started the scheduler as service account %s/%s with the configuration that ships", schedulerNamespace, schedulerAccount)
 	return nil
 }
 

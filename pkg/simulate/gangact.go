@@ -37,6 +37,8 @@ type gangAct struct {
 	nodes   []Node
 	names   []string // of the nodes
 
+	// created receives the outcome of begin.
+	created chan error
 	// witness knows the pods up to version. judged holds the cards of the gangs that were judged, in standings.
 	witness   *witness
 	version   string
@@ -53,7 +55,7 @@ func newGangAct(screen *Screen, cluster *Cluster) (*gangAct, error) {
 	}
 	a := &gangAct{
 		screen: screen, cluster: cluster, groups: client.Resource(podGroups).Namespace(workloadNamespace),
-		gangs: demoGangs(), keys: map[string]string{},
+		gangs: demoGangs(), keys: map[string]string{}, created: make(chan error, 1),
 	}
 	graphs := map[string]*topology.Node{}
 	for i := range gangNodes {
@@ -78,7 +80,20 @@ func newGangAct(screen *Screen, cluster *Cluster) (*gangAct, error) {
 	return a, err
 }
 
-// run plays the act. It returns nil only if everything was as it must be.
+// begin creates the PodGroups beside what comes before the act: an API server puts off the objects of an API that is less
+// than two seconds old.
+func (a *gangAct) begin(ctx context.Context) {
+	go func() {
+		a.created <- inParallel(ctx, len(a.gangs), func(i int) error {
+			if _, err := a.groups.Create(ctx, a.gangs[i].group(), metav1.CreateOptions{}); err != nil {
+				return fmt.Errorf("create PodGroup %s: %w", a.gangs[i].name, err)
+			}
+			return nil
+		})
+	}()
+}
+
+// run plays the act, after begin. It returns nil only if everything was as it must be.
 func (a *gangAct) run(ctx context.Context) error {
 	for i := range a.nodes {
 		if _, err := a.cluster.Client.CoreV1().Nodes().Create(ctx, a.nodes[i].Object, metav1.CreateOptions{}); err != nil {
@@ -109,12 +124,10 @@ func (a *gangAct) run(ctx context.Context) error {
 	return nil
 }
 
-// create makes the groups, and their pods in turn: bound one by one as they come, no gang would become whole.
+// create makes the pods of all gangs in turn: bound one by one as they come, no gang would become whole.
 func (a *gangAct) create(ctx context.Context) error {
-	for i := range a.gangs {
-		if _, err := a.groups.Create(ctx, a.gangs[i].group(), metav1.CreateOptions{}); err != nil {
-			return fmt.Errorf("create PodGroup %s: %w", a.gangs[i].name, err)
-		}
+	if err := <-a.created; err != nil {
+		return err
 	}
 	pods := a.cluster.Client.CoreV1().Pods(workloadNamespace)
 	list, err := pods.List(ctx, metav1.ListOptions{Limit: 1})

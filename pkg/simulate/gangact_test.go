@@ -212,3 +212,26 @@ func TestGangActMakesItsObjects(t *testing.T) {
 		t.Errorf("PodGroup (-want +got):\n%s", diff)
 	}
 }
+
+func TestGangActCreatesItsPodGroups(t *testing.T) {
+	a := actOf(t)
+	client := fake.NewSimpleDynamicClientWithCustomListKinds(runtime.NewScheme(), map[schema.GroupVersionResource]string{podGroups: "PodGroupList"})
+	a.groups, a.created = client.Resource(podGroups).Namespace(workloadNamespace), make(chan error, 1)
+	a.begin(t.Context())
+	if err := <-a.created; err != nil {
+		t.Fatal(err)
+	}
+	for i := range a.gangs {
+		got, err := a.groups.Get(t.Context(), a.gangs[i].name, metav1.GetOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(a.gangs[i].group(), got); diff != "" {
+			t.Errorf("PodGroup (-want +got):\n%s", diff)
+		}
+	}
+	a.begin(t.Context()) // they exist
+	if err := a.create(t.Context()); err == nil || !strings.Contains(err.Error(), "create PodGroup g") {
+		t.Errorf("error = %v, want one that names the PodGroup", err)
+	}
+}

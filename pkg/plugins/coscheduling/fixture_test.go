@@ -37,12 +37,31 @@ type quiet struct{}
 
 func (quiet) Activate(klog.Logger, map[string]*v1.Pod) {}
 
+// nominations are the pods to whom preemption promised a node.
+type nominations map[string][]fwk.PodInfo
+
+func (nominations) AddNominatedPod(klog.Logger, fwk.PodInfo, *fwk.NominatingInfo) {}
+func (nominations) DeleteNominatedPodIfExists(*v1.Pod)                            {}
+func (nominations) UpdateNominatedPod(klog.Logger, *v1.Pod, fwk.PodInfo)          {}
+func (n nominations) NominatedPodsForNode(node string) []fwk.PodInfo              { return n[node] }
+
+func (n nominations) promise(t *testing.T, node string, pod *v1.Pod) {
+	t.Helper()
+	info, err := framework.NewPodInfo(pod)
+	if err != nil {
+		t.Fatal(err)
+	}
+	n[node] = append(n[node], info)
+}
+
 // fixture is the plugin on a fake API server that serves no PodGroups: tests tell the book of groups themselves.
 type fixture struct {
 	*Plugin
 	ctx   context.Context
 	clock *clocktesting.FakeClock
-	nodes []fwk.NodeInfo
+	// nominated is what preemption promised.
+	nominated nominations
+	nodes     []fwk.NodeInfo
 }
 
 // newFixture returns the plugin with ledger and book in sync with the objects. Nodes among them are the snapshot.
@@ -54,6 +73,7 @@ func newFixture(t *testing.T, objects ...runtime.Object) *fixture {
 	client := fake.NewClientset(objects...)
 	factory := informers.NewSharedInformerFactory(client, 0)
 	clock := clocktesting.NewFakeClock(time.Unix(1000, 0))
+	nominated := nominations{}
 	shared := engine.New(engine.Options{Clock: clock})
 	handle, err := frameworkruntime.NewFramework(ctx, frameworkruntime.Registry{queuesort.Name: queuesort.New, defaultbinder.Name: defaultbinder.New}, &schedconfig.KubeSchedulerProfile{
 		SchedulerName: kit.SchedulerName,
@@ -62,7 +82,7 @@ func newFixture(t *testing.T, objects ...runtime.Object) *fixture {
 			Bind:      schedconfig.PluginSet{Enabled: []schedconfig.Plugin{{Name: defaultbinder.Name}}},
 		},
 	}, frameworkruntime.WithClientSet(client), frameworkruntime.WithInformerFactory(factory), frameworkruntime.WithKubeConfig(&rest.Config{Host: empty.URL}),
-		frameworkruntime.WithPodActivator(quiet{}), frameworkruntime.WithWaitingPods(frameworkruntime.NewWaitingPodsMap()))
+		frameworkruntime.WithPodActivator(quiet{}), frameworkruntime.WithPodNominator(nominated), frameworkruntime.WithWaitingPods(frameworkruntime.NewWaitingPodsMap()))
 	if err != nil {
 		cancel()
 		t.Fatal(err)
@@ -84,7 +104,7 @@ func newFixture(t *testing.T, objects ...runtime.Object) *fixture {
 	}
 	factory.Start(ctx.Done())
 	factory.WaitForCacheSync(ctx.Done())
-	f := &fixture{Plugin: p, ctx: ctx, clock: clock}
+	f := &fixture{Plugin: p, ctx: ctx, clock: clock, nominated: nominated}
 	t.Cleanup(func() {
 		cancel()
 		if err := shared.Close(); err != nil {

@@ -1,15 +1,19 @@
 package coscheduling
 
 import (
+	"slices"
+
 	v1 "k8s.io/api/core/v1"
 	corev1helpers "k8s.io/component-helpers/scheduling/corev1"
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
 
+	"github.com/gputopology/gpu-topology-scheduler/pkg/allocate"
 	"github.com/gputopology/gpu-topology-scheduler/pkg/book"
 	"github.com/gputopology/gpu-topology-scheduler/pkg/ledger"
 	"github.com/gputopology/gpu-topology-scheduler/pkg/placement"
 	"github.com/gputopology/gpu-topology-scheduler/pkg/record"
+	"github.com/gputopology/gpu-topology-scheduler/pkg/request"
 )
 
 // What may keep a gang off a node, in the words of rejections; see placement.Problem.Bars.
@@ -22,11 +26,13 @@ const (
 	barTurn
 	barCards
 	barDialect
+	barNominated
 )
 
 var barNames = []string{
 	"not ready, unreachable or with a stale lease", "cordoned", "tainted", "not selected by node selector or affinity",
 	"has refused a member lately", "kept for another gang", "GPUs in contradiction or without description", "GPUs that a record dialect cannot name",
+	"promised to a nominated pod",
 }
 
 // survey turns the scheduler's nodes into those of a problem.
@@ -85,6 +91,10 @@ func (s *survey) node(info fwk.NodeInfo, free, total []int64, bars [][]uint8) pl
 	if cards != nil && cards.Topology != nil && !cards.Quarantined {
 		n.View = &cards.View
 	}
+	if nominated := s.plugin.handle.NominatedPodsForNode(node.Name); len(nominated) > 0 && !s.reserveFor(nominated, &n) {
+		n.Bars = bars[barNominated]
+		return n
+	}
 	for i, r := range s.roles {
 		bar := r.barOf(node)
 		switch {
@@ -126,6 +136,50 @@ func (s *survey) amounts(info fwk.NodeInfo, n *placement.Node) {
 			n.Free[first+k] = 0
 		}
 	}
+}
+
+// reserveFor takes off the node what pods of no lower priority were promised there by preemption. It is false where one of
+// them still waits for its victims to end: whatever comes free is its.
+func (s *survey) reserveFor(nominated []fwk.PodInfo, n *placement.Node) bool {
+	amounts := make([]int64, s.d.len())
+	for _, info := range nominated {
+		pod := info.GetPod()
+		if key, member := book.KeyOf(pod); member && key == s.a.Group || corev1helpers.PodPriority(pod) < s.priority {
+			continue
+		}
+		s.d.fill(amounts, needsOf(pod), 1)
+		for k, amount := range amounts {
+			n.Free[k] -= amount
+		}
+		args := s.plugin.engine.Profile(pod.Spec.SchedulerName)
+		if args == nil {
+			continue
+		}
+		asked, err := request.FromPodWithDefaults(pod, args.RequestDefaults())
+		if err != nil || asked == nil {
+			continue // a request that cannot be read is refused in the pod's own cycle
+		}
+		if n.View == nil {
+			return false
+		}
+		choice, rejection, err := s.plugin.engine.Chooser().Choose(n.View, asked)
+		if err != nil || rejection != nil {
+			return false
+		}
+		n.View = taken(n.View, choice)
+	}
+	return true
+}
+
+// taken is the view with a choice made on it taken.
+func taken(v *allocate.View, choice allocate.Choice) *allocate.View {
+	out := *v
+	out.Use = slices.Clone(v.Use)
+	for _, share := range choice.Cards {
+		allocate.Occupy(&out.Use[share.Index], share)
+		out.Free = out.Free.Without(share.Index)
+	}
+	return &out
 }
 
 // barOf is what keeps the whole gang off the node, 0 for nothing.

@@ -219,3 +219,28 @@ func (f *fixture) giveTurn(t *testing.T, pod *v1.Pod) {
 		t.Fatal("the gang has no turn")
 	}
 }
+
+// TestNominatedPodKeepsItsRoom: what preemption promised to a pod that does not go behind the gang is not planned on.
+func TestNominatedPodKeepsItsRoom(t *testing.T) {
+	tests := map[string]struct {
+		cards    int64
+		priority int32
+		want     bool
+	}{
+		"room for both":               {4, 10, true},
+		"what is left is too small":   {5, 10, false},
+		"its victims have not ended":  {9, 10, false}, // more than is free: it waits for what comes free
+		"a lower priority goes after": {5, 0, true},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			pods := members("a", 1, kit.GPUs(4), kit.Priority(5))
+			f := newFixture(t, objects([]*v1.Node{kit.Node("n1", kit.N8s("n1"))}, pods)...)
+			f.seesGroup("a", 1)
+			f.nominated.promise(t, "n1", kit.Pod("ns", "p", kit.UID("p"), kit.GPUs(tt.cards), kit.Priority(tt.priority)))
+			if _, _, status := f.prefilter(t, pods[0]); status.IsSuccess() != tt.want {
+				t.Errorf("PreFilter: %v, want success %t", status, tt.want)
+			}
+		})
+	}
+}
