@@ -84,7 +84,7 @@ bench-perf: bin/etcd ## Run the scheduler_perf workloads of gangs that take seco
 	  -perf-scheduling-label-filter=$(PERF_LABELS) -data-items-dir=$(CURDIR)/bin/perf
 
 .PHONY: demo
-demo: build ## Start a control plane with 16 simulated GPU nodes, schedule pods on it and check every placement.
+demo: build ## Start a control plane with simulated GPU nodes, schedule pods and gangs on it and check every placement.
 	bin/kubectl-gputopo demo
 
 .PHONY: fuzz

@@ -55,6 +55,30 @@ const (
 	WaitingReasonAnnotation = GroupName + "/waiting-reason"
 	// RankAnnotation, on a pod, is its place in the order of its gang, 0 or more.
 	RankAnnotation = GroupName + "/rank"
+	// RequiredTopologyAnnotation, on a PodGroup or its pods, is a level of the fabric, by name ("leaf") or by the label key
+	// of the level: the whole gang, or all pods of that role, go into one domain of it or wait.
+	RequiredTopologyAnnotation = GroupName + "/required-topology"
+	// PreferredTopologyAnnotation is the same as a wish. The scheduler always looks for the narrowest domain; the wish is
+	// checked and shown.
+	PreferredTopologyAnnotation = GroupName + "/preferred-topology"
+	// SliceSizeAnnotation and SliceTopologyAnnotation, on a PodGroup, ask that every so many members, consecutive in rank, go
+	// into one domain of the level.
+	SliceSizeAnnotation     = GroupName + "/slice-size"
+	SliceTopologyAnnotation = GroupName + "/slice-topology"
+	// RequireInterconnectAnnotation, on a PodGroup, refuses nodes without InterconnectNVLink between their cards or without
+	// InterconnectRDMA near them.
+	RequireInterconnectAnnotation = GroupName + "/require-interconnect"
+	// LayoutAnnotation, on a PodGroup, says which domains, nodes and ranks its gang has. The scheduler writes it.
+	LayoutAnnotation = GroupName + "/layout"
+)
+
+// NCCLHintAnnotation, on a node, is JSON with measured qualities of its cards: {"pciProximity":0.92,"nvlinkBandwidth":1.0}.
+const NCCLHintAnnotation = GroupName + "/nccl-hint"
+
+// Values of RequireInterconnectAnnotation. They are compared exactly.
+const (
+	InterconnectNVLink = "nvlink"
+	InterconnectRDMA   = "rdma"
 )
 
 // Values of OnMemberLossAnnotation. They are compared exactly: no other case, no blanks.
