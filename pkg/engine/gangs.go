@@ -201,12 +201,15 @@ func (e *Engine) GangsSynced() bool {
 	return true
 }
 
-// NodeFresh reports whether the node's lease, where it has one, was renewed lately.
-func (e *Engine) NodeFresh(node string) bool {
+// StaleNodes returns the nodes that have a lease and stopped to renew it, nil if there are none.
+func (e *Engine) StaleNodes() map[string]bool {
 	e.mu.Lock()
 	g := e.gangs
 	e.mu.Unlock()
-	return g == nil || g.leases == nil || g.leases.fresh(node)
+	if g == nil || g.leases == nil {
+		return nil
+	}
+	return g.leases.stale()
 }
 
 // sink hands PodGroups to those who want to know.

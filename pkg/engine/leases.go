@@ -72,10 +72,20 @@ func (l *leases) gone(lease *coordinationv1.Lease) {
 	delete(l.seen, lease.Name)
 }
 
-// fresh is true for a node without a lease: its taints and conditions say what is known of it.
-func (l *leases) fresh(node string) bool {
+// stale returns the nodes whose lease is too old. A node without a lease is not among them: its taints and conditions say
+// what is known of it.
+func (l *leases) stale() map[string]bool {
+	now := l.clock.Now()
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	last, known := l.seen[node]
-	return !known || l.clock.Since(last.seen) <= l.timeout
+	var out map[string]bool
+	for name, last := range l.seen {
+		if now.Sub(last.seen) > l.timeout {
+			if out == nil {
+				out = map[string]bool{}
+			}
+			out[name] = true
+		}
+	}
+	return out
 }

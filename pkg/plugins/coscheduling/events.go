@@ -61,7 +61,7 @@ func (p *Plugin) afterOwnChange(_ klog.Logger, pod *v1.Pod, oldObj, newObj any) 
 		return fwk.QueueSkip, nil
 	}
 	was, _ := book.KeyOf(old)
-	if is, _ := book.KeyOf(now); was != is || now.Generation != old.Generation {
+	if is, _ := book.KeyOf(now); was != is || now.Generation != old.Generation || book.NamesBoth(now) != book.NamesBoth(old) {
 		return fwk.Queue, nil
 	}
 	return fwk.QueueSkip, nil
@@ -98,9 +98,9 @@ func (p *Plugin) afterSliceChange(_ klog.Logger, pod *v1.Pod, oldObj, newObj any
 	return hint, nil
 }
 
-// cure asks the book whether this pod is the one to be woken.
+// cure asks the book whether this pod is the one to be woken. Nothing but a change of itself helps a pod of two groups.
 func (p *Plugin) cure(pod *v1.Pod) fwk.QueueingHint {
-	if p.book.MayCure(pod) {
+	if !book.NamesBoth(pod) && p.book.MayCure(pod) {
 		return fwk.Queue
 	}
 	return fwk.QueueSkip

@@ -37,34 +37,36 @@ var barNames = []string{
 
 // survey turns the scheduler's nodes into those of a problem.
 type survey struct {
+	*known
+
 	plugin *Plugin
 	a      *book.Admission
-	roles  []*role
-	d      *dimensions
 	turn   *book.Withheld
-	// priority and created are the gang's, as a turn compares them.
+	// priority is the gang's, as a turn and nominated pods compare it; lead is one of its pods.
 	priority int32
 	lead     *v1.Pod
-	// coming is what planned members will use, by node.
+	// coming is what planned members will use, by node; stale are the nodes that stopped to renew their lease.
 	coming map[ledger.NodeName][]int64
+	stale  map[string]bool
 }
 
-// nodes returns what the gang may use. The nodes are those of the scheduler's snapshot, whose assumed pods are counted;
-// members of other gangs that are planned and not assumed yet are subtracted.
-func (s *survey) nodes(infos []fwk.NodeInfo) []placement.Node {
-	width := s.d.len()
-	amounts := make([]int64, 2*width*len(infos))
-	out := make([]placement.Node, 0, len(infos))
-	bars := barSets(len(s.roles))
-	for _, info := range infos {
-		if info.Node() == nil {
-			continue
+// survey returns what the gang may use. The nodes are those of the scheduler's snapshot, whose assumed pods are counted;
+// members that are planned and not assumed yet, and nominated pods, are subtracted.
+func (s *survey) survey(infos []fwk.NodeInfo) []placement.Node {
+	s.fit(infos)
+	cards := s.plugin.engine.Ledger()
+	for i, info := range infos {
+		n := &s.nodes[i]
+		now := version{generation: info.GetGeneration(), cards: cards.Node(n.Name)}
+		if s.seen[i] != now {
+			s.read(info, now.cards, n)
+			s.seen[i] = now
 		}
-		free, total := amounts[:width:width], amounts[width:2*width:2*width]
-		amounts = amounts[2*width:]
-		out = append(out, s.node(info, free, total, bars))
+		if s.adjust(info, n) {
+			s.seen[i] = outdated
+		}
 	}
-	return out
+	return s.nodes
 }
 
 // barSets returns for each bar the slice that says so for every role.
@@ -79,28 +81,24 @@ func barSets(roles int) [][]uint8 {
 	return out
 }
 
-func (s *survey) node(info fwk.NodeInfo, free, total []int64, bars [][]uint8) placement.Node {
+// read fills in what follows from the node and the ledger's state of it alone.
+func (s *survey) read(info fwk.NodeInfo, cards *ledger.NodeGPUAllocation, n *placement.Node) {
 	node := info.Node()
-	n := placement.Node{Name: ledger.NodeName(node.Name), Free: free, Total: total}
-	s.amounts(info, &n)
-	if bar := s.barOf(node); bar != 0 {
-		n.Bars = bars[bar]
-		return n
+	n.View, n.Roles, n.Bars = nil, 0, nil
+	s.amounts(info, n)
+	if !book.Reachable(node) {
+		n.Bars = s.bars[barLost]
+		return
 	}
-	cards := s.plugin.engine.Ledger().Node(n.Name)
-	if cards != nil && cards.Topology != nil && !cards.Quarantined {
+	usable := cards != nil && cards.Topology != nil && !cards.Quarantined
+	if usable {
 		n.View = &cards.View
-	}
-	if nominated := s.plugin.handle.NominatedPodsForNode(node.Name); len(nominated) > 0 && !s.reserveFor(nominated, &n) {
-		n.Bars = bars[barNominated]
-		return n
 	}
 	for i, r := range s.roles {
 		bar := r.barOf(node)
 		switch {
-		case bar != 0:
-		case r.request == nil:
-		case cards == nil || cards.Topology == nil || cards.Quarantined:
+		case bar != 0 || r.request == nil:
+		case !usable:
 			bar = barCards
 		case len(r.dialects) > 0 && record.CheckNode(cards.Topology, node.Name, r.dialects) != nil:
 			bar = barDialect
@@ -114,7 +112,6 @@ func (s *survey) node(info fwk.NodeInfo, free, total []int64, bars [][]uint8) pl
 		}
 		n.Bars[i] = uint8(bar)
 	}
-	return n
 }
 
 // amounts fills in what the node has, and has left.
@@ -122,20 +119,38 @@ func (s *survey) amounts(info fwk.NodeInfo, n *placement.Node) {
 	allocatable := info.GetAllocatable()
 	s.d.fill(n.Total, allocatable, int64(allocatable.GetAllowedPodNumber()))
 	s.d.fill(n.Free, info.GetRequested(), int64(len(info.GetPods())))
-	coming := s.coming[n.Name]
 	for k := range n.Free {
 		n.Free[k] = n.Total[k] - n.Free[k]
-		if coming != nil {
-			n.Free[k] -= coming[k]
-		}
 	}
 	first := fixedDimensions + len(s.d.scalars)
 	for k, i := range s.d.alone {
 		n.Total[first+k], n.Free[first+k] = 1, 1
-		if s.roles[i].meets(info.GetPods()) || coming != nil && coming[first+k] > 0 {
+		if s.roles[i].meets(info.GetPods()) {
 			n.Free[first+k] = 0
 		}
 	}
+}
+
+// adjust takes into account what holds for this gang now, and reports whether that changed the node.
+func (s *survey) adjust(info fwk.NodeInfo, n *placement.Node) bool {
+	if bar := s.barOf(n.Name); bar != 0 {
+		n.Roles, n.Bars = 0, s.bars[bar]
+		return true
+	}
+	changed := false
+	if len(s.coming) > 0 {
+		for k, amount := range s.coming[n.Name] {
+			n.Free[k] -= amount
+			changed = true
+		}
+	}
+	if nominated := s.plugin.handle.NominatedPodsForNode(info.Node().Name); len(nominated) > 0 {
+		changed = true
+		if !s.reserveFor(nominated, n) {
+			n.Roles, n.Bars = 0, s.bars[barNominated]
+		}
+	}
+	return changed
 }
 
 // reserveFor takes off the node what pods of no lower priority were promised there by preemption. It is false where one of
@@ -182,11 +197,10 @@ func taken(v *allocate.View, choice allocate.Choice) *allocate.View {
 	return &out
 }
 
-// barOf is what keeps the whole gang off the node, 0 for nothing.
-func (s *survey) barOf(node *v1.Node) int {
-	name := ledger.NodeName(node.Name)
+// barOf is what keeps this gang off the node now, 0 for nothing.
+func (s *survey) barOf(name ledger.NodeName) int {
 	switch {
-	case !book.Reachable(node) || !s.plugin.engine.NodeFresh(node.Name):
+	case s.stale[string(name)]:
 		return barLost
 	case s.a.Excluded[name]:
 		return barRefused
@@ -223,6 +237,9 @@ func toleratesCordon(tolerations []v1.Toleration) bool {
 
 // load adds up what planned members will use of their nodes.
 func (s *survey) load(coming []book.Load) {
+	if len(coming) == 0 {
+		return
+	}
 	s.coming = map[ledger.NodeName][]int64{}
 	one := make([]int64, s.d.len())
 	for _, l := range coming {

@@ -74,6 +74,7 @@ func priorityOf(a *book.Admission) int32 {
 // search looks for places. The rejection is a sentence, "" where places were found. Before it answers no, it has the ledger
 // catch up with the scheduler's own cache, which may have heard of the end of a pod first.
 func (p *Plugin) search(a *book.Admission, roles []*role, at []int, infos []fwk.NodeInfo) (*placement.Plan, string, *placement.Problem, error) {
+	infos = withNodes(infos)
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for round := 0; ; round++ {
@@ -91,6 +92,14 @@ func (p *Plugin) search(a *book.Admission, roles []*role, at []int, infos []fwk.
 	}
 }
 
+// withNodes leaves out entries of nodes that are gone and still have pods.
+func withNodes(infos []fwk.NodeInfo) []fwk.NodeInfo {
+	if !slices.ContainsFunc(infos, func(i fwk.NodeInfo) bool { return i.Node() == nil }) {
+		return infos
+	}
+	return slices.DeleteFunc(slices.Clone(infos), func(i fwk.NodeInfo) bool { return i.Node() == nil })
+}
+
 // catchUp reports whether the ledger has learned of anything new.
 func (p *Plugin) catchUp(infos []fwk.NodeInfo) bool {
 	observer := p.engine.Observer()
@@ -99,7 +108,7 @@ func (p *Plugin) catchUp(infos []fwk.NodeInfo) bool {
 	}
 	changed := false
 	for _, info := range infos {
-		if info.Node() != nil && observer.CatchUp(info.Node().Name, info.GetGeneration()) {
+		if observer.CatchUp(info.Node().Name, info.GetGeneration()) {
 			changed = true
 		}
 	}
@@ -108,17 +117,17 @@ func (p *Plugin) catchUp(infos []fwk.NodeInfo) bool {
 
 // problem describes the gang and the cluster. The second result says what the PodGroup's minResources lack, "" for nothing.
 func (p *Plugin) problem(a *book.Admission, roles []*role, at []int, infos []fwk.NodeInfo) (*placement.Problem, string) {
-	d := dimensionsOf(roles)
 	s := &survey{
-		plugin: p, a: a, roles: roles, d: d, turn: p.book.Withheld(), lead: a.Candidates[0].Pod, priority: priorityOf(a),
+		known: p.knownFor(roles), plugin: p, a: a, turn: p.book.Withheld(), lead: a.Candidates[0].Pod, priority: priorityOf(a),
+		stale: p.engine.StaleNodes(),
 	}
 	s.load(p.book.Coming())
 	problem := &placement.Problem{
-		Group: a.Group.String(), Resources: d.names(roles), Bars: barNames, Need: a.Need, Nodes: s.nodes(infos),
+		Group: a.Group.String(), Resources: s.d.names(roles), Bars: barNames, Need: a.Need, Nodes: s.survey(infos),
 		Roles: make([]placement.Role, len(roles)), Members: make([]placement.Member, len(a.Candidates)),
 	}
 	for i, r := range roles {
-		problem.Roles[i] = placement.Role{Name: r.name, Request: r.request, Needs: d.need(roles, i)}
+		problem.Roles[i] = placement.Role{Name: r.name, Request: r.request, Needs: s.d.need(roles, i)}
 	}
 	for i, c := range a.Candidates {
 		problem.Members[i] = placement.Member{UID: ledger.PodUID(c.Pod.UID), Role: at[i], Rank: c.Rank}
@@ -140,15 +149,10 @@ func (s *survey) lacks(infos []fwk.NodeInfo, nodes []placement.Node) string {
 		for _, m := range s.a.Mates {
 			have += amountOf(needsOf(m.Pod), name)
 		}
-		at := 0
-		for _, info := range infos {
-			if info.Node() == nil {
-				continue
-			}
-			if nodes[at].Roles != 0 {
+		for i, info := range infos {
+			if nodes[i].Roles != 0 {
 				have += max(0, amountOf(info.GetAllocatable(), name)-amountOf(info.GetRequested(), name))
 			}
-			at++
 		}
 		if want := s.a.MinResources[name]; have < want {
 			return fmt.Sprintf("gang %s: minResources asks for %s of %s, %s are free for it or its own", s.a.Group, amountText(name, want), name, amountText(name, have))

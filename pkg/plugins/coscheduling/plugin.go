@@ -24,9 +24,11 @@ type Plugin struct {
 	book   *book.Book
 	handle fwk.Handle
 
-	// mu guards planner. Scheduling cycles run one at a time, so nobody waits for it.
+	// mu guards planner and known. Scheduling cycles run one at a time, so nobody waits for it.
 	mu      sync.Mutex
 	planner *placement.Planner
+	// known is what the nodes offer to gangs of the last few kinds.
+	known []*known
 }
 
 var (

@@ -34,11 +34,9 @@ func (p *Plugin) orderOf(entry fwk.QueuedEntityInfo) book.Order {
 }
 
 // PreEnqueue keeps members out of the active queue while nothing can come of them. The book activates them when their
-// PodGroup, or the sibling that was missing, has come.
+// PodGroup, or the sibling that was missing, has come. A pod that names two groups passes: PreFilter refuses it, which its
+// user gets to read.
 func (p *Plugin) PreEnqueue(_ context.Context, pod *v1.Pod) *fwk.Status {
-	if book.NamesBoth(pod) {
-		return fwk.NewStatus(fwk.UnschedulableAndUnresolvable, bothGroups)
-	}
 	if reason, ok := p.book.Enqueue(pod); !ok {
 		return fwk.NewStatus(fwk.UnschedulableAndUnresolvable, reason)
 	}

@@ -1,0 +1,82 @@
+package coscheduling
+
+import (
+	"slices"
+
+	fwk "k8s.io/kube-scheduler/framework"
+
+	"github.com/gputopology/gpu-topology-scheduler/pkg/ledger"
+	"github.com/gputopology/gpu-topology-scheduler/pkg/placement"
+)
+
+// maxSurveys is for how many kinds of gangs what is known of the nodes is kept. A cluster runs jobs of few shapes; a survey
+// takes about 300 bytes a node.
+const maxSurveys = 4
+
+// known is what the nodes offer to gangs whose roles ask for the same. It is brought up to date node by node: one is read
+// again where the scheduler's NodeInfo or the ledger's state of it is another one than the last time.
+type known struct {
+	roles []*role
+	d     *dimensions
+	bars  [][]uint8
+	seen  []version
+	nodes []placement.Node
+}
+
+// version says of which state of a node an entry of known is.
+type version struct {
+	generation int64
+	cards      *ledger.NodeGPUAllocation
+}
+
+// outdated is a version that no node has.
+var outdated = version{generation: -1}
+
+// knownFor returns what is kept for gangs of these roles, an empty one if nothing is. The most recently used ones are kept.
+func (p *Plugin) knownFor(roles []*role) *known {
+	at := slices.IndexFunc(p.known, func(k *known) bool { return slices.EqualFunc(k.roles, roles, sameRole) })
+	if at < 0 {
+		k := &known{roles: roles, d: dimensionsOf(roles), bars: barSets(len(roles))}
+		p.known = slices.Insert(p.known, 0, k)
+		if len(p.known) > maxSurveys {
+			p.known = p.known[:maxSurveys]
+		}
+		return k
+	}
+	k := p.known[at]
+	copy(p.known[1:at+1], p.known[:at])
+	p.known[0] = k
+	return k
+}
+
+// sameRole reports whether every node is the same to two roles.
+func sameRole(a, b *role) bool {
+	if len(a.alone) != len(b.alone) || len(a.alone) > 0 && a.pod.Namespace != b.pod.Namespace {
+		return false
+	}
+	return sameAsk(a.pod, b.pod)
+}
+
+// fit makes the entries those of the given nodes, in their order.
+func (k *known) fit(infos []fwk.NodeInfo) {
+	for i, info := range infos {
+		if i >= len(k.nodes) || string(k.nodes[i].Name) != info.Node().Name {
+			k.rebuild(infos)
+			return
+		}
+	}
+	k.nodes, k.seen = k.nodes[:len(infos)], k.seen[:len(infos)]
+}
+
+func (k *known) rebuild(infos []fwk.NodeInfo) {
+	width := k.d.len()
+	amounts := make([]int64, 2*width*len(infos))
+	k.nodes, k.seen = make([]placement.Node, len(infos)), make([]version, len(infos))
+	for i, info := range infos {
+		k.seen[i] = outdated
+		k.nodes[i] = placement.Node{
+			Name: ledger.NodeName(info.Node().Name), Free: amounts[:width:width], Total: amounts[width : 2*width : 2*width],
+		}
+		amounts = amounts[2*width:]
+	}
+}
