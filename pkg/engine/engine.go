@@ -43,6 +43,8 @@ type Engine struct {
 	binds chan struct{}
 	// leads is closed when placing becomes true.
 	leads chan struct{}
+	// fabric is set by StartFabric.
+	fabric atomic.Pointer[fabric]
 	// placing is true once a scheduling cycle ran: this replica leads, so it is the one that sends events.
 	placing atomic.Bool
 

@@ -145,6 +145,14 @@ var table = map[string]rule{
 		tests: slices.Concat(cluster, []string{"pkg/apis/gputopology/v1alpha1", "pkg/podgroup"}),
 		why:   "a plugin only translates between framework and engine; plugins never import each other",
 	},
+	"pkg/plugins/nccltopology": {
+		imports: slices.Concat(framework, []string{
+			"pkg/allocate", "pkg/apis/config", "pkg/apis/gputopology/v1alpha1", "pkg/book", "pkg/engine", "pkg/ledger", "pkg/metrics", "pkg/placement",
+			"pkg/request", "pkg/topology",
+		}),
+		tests: cluster,
+		why:   "a plugin only translates between framework and engine; plugins never import each other",
+	},
 	"pkg/plugins/gputopology": {
 		imports: slices.Concat(framework, []string{
 			"pkg/allocate", "pkg/apis/config", "pkg/apis/gputopology/v1alpha1", "pkg/book", "pkg/engine", "pkg/inventory", "pkg/ledger", "pkg/metrics", "pkg/record", "pkg/request", "pkg/topology",

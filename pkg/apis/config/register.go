@@ -18,8 +18,8 @@ func init() {
 // AddToScheme enters the arguments of this module's plugins into group kubescheduler.config.k8s.io, with their defaults. The
 // scheduler looks for arguments by the plugin's name and "Args".
 func AddToScheme(s *runtime.Scheme) error {
-	s.AddKnownTypes(schedulerconfig.SchemeGroupVersion, &GPUTopologyArgs{}, &CoschedulingArgs{})
-	s.AddKnownTypes(schedulerv1.SchemeGroupVersion, &GPUTopologyArgs{}, &CoschedulingArgs{})
+	s.AddKnownTypes(schedulerconfig.SchemeGroupVersion, &GPUTopologyArgs{}, &CoschedulingArgs{}, &NCCLTopologyArgs{})
+	s.AddKnownTypes(schedulerv1.SchemeGroupVersion, &GPUTopologyArgs{}, &CoschedulingArgs{}, &NCCLTopologyArgs{})
 	s.AddTypeDefaultingFunc(&GPUTopologyArgs{}, func(object any) {
 		if args, ok := object.(*GPUTopologyArgs); ok {
 			SetDefaults(args)
@@ -28,6 +28,11 @@ func AddToScheme(s *runtime.Scheme) error {
 	s.AddTypeDefaultingFunc(&CoschedulingArgs{}, func(object any) {
 		if args, ok := object.(*CoschedulingArgs); ok {
 			SetCoschedulingDefaults(args)
+		}
+	})
+	s.AddTypeDefaultingFunc(&NCCLTopologyArgs{}, func(object any) {
+		if args, ok := object.(*NCCLTopologyArgs); ok {
+			SetNCCLDefaults(args)
 		}
 	})
 	return nil
