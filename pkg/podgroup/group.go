@@ -40,6 +40,8 @@ type Group struct {
 	// MinResources is what must be free, in total, before any member is placed: cpu in thousandths of a core, all
 	// else in whole units, parts of one rounded up. Nil if not asked for.
 	MinResources map[v1.ResourceName]int64
+	// Wish is what is asked of the fabric.
+	Wish Wish
 	// Invalid, if not empty, is a sentence that names every field of the object that cannot be understood, with its
 	// value. Members are refused with it.
 	Invalid string
@@ -82,6 +84,7 @@ func Parse(o *schedulingv1alpha1.PodGroup) Group {
 	g.readTimeout(o.Spec.ScheduleTimeoutSeconds, refuse)
 	g.readMinResources(o.Spec.MinResources, refuse)
 	g.readOnLoss(o.Annotations, refuse)
+	g.readWish(o.Annotations, refuse)
 	if len(faults) > 0 {
 		g.Invalid = fmt.Sprintf("PodGroup %s/%s is not valid: %s", o.Namespace, o.Name, strings.Join(faults, "; "))
 	}
