@@ -36,12 +36,12 @@ func (p FabricProblem) String() string {
 		p.Level, p.Name, strings.Join(listed, ", "), more, p.Level)
 }
 
-// describeParent names a wider domain for a problem.
-func describeParent(d Domain) string {
-	if d.Level == LevelCluster {
+// describeParent names a wider domain for a problem, by the value of its label.
+func describeParent(s step) string {
+	if s.from == LevelCluster {
 		return "no wider domain"
 	}
-	return d.Level.String() + " " + d.Name
+	return s.from.String() + " " + s.name
 }
 
 // valueProblems lists the first label of each node that has a value that cannot be, in canonical order.

@@ -138,6 +138,16 @@ func TestFabric(t *testing.T) {
 			},
 			wantProblems: []string{"spine s1 stands under zone z1, zone z2, and is split into one spine for each"},
 		},
+		"a leaf under two spines, one of them under two zones": {
+			nodes: []string{"n1 leaf=l spine=s1 zone=z1", "n2 leaf=l spine=s2 zone=z1", "n3 leaf=l spine=s1 zone=z2"},
+			want: []string{
+				"zone: z1{n1 n2} z2{n3}", "spine: z1/s1{n1} s2{n2} z2/s1{n3}", "leaf: z1/s1/l{n1} s2/l{n2} z2/s1/l{n3}",
+			},
+			wantProblems: []string{
+				"spine s1 stands under zone z1, zone z2, and is split into one spine for each",
+				"leaf l stands under spine s1, spine s2, and is split into one leaf for each",
+			},
+		},
 		"racks numbered anew in each zone": {
 			nodes: []string{"n1 leaf=1 zone=a", "n2 leaf=1 zone=b", "n3 leaf=2 zone=b"},
 			want: []string{
@@ -155,12 +165,16 @@ func TestFabric(t *testing.T) {
 			wantProblems: []string{"leaf l stands under spine 1, zone 1, no wider domain, and is split into one leaf for each"},
 		},
 		"many spines": {
-			nodes:        []string{"n1 leaf=l spine=1", "n2 leaf=l spine=2", "n3 leaf=l spine=3", "n4 leaf=l spine=4", "n5 leaf=l spine=5", "n6 leaf=l spine=6"},
-			want:         []string{"spine: 1{n1} 2{n2} 3{n3} 4{n4} 5{n5} 6{n6}", "leaf: 1/l{n1} 2/l{n2} 3/l{n3} 4/l{n4} 5/l{n5} 6/l{n6}"},
-			wantProblems: []string{"leaf l stands under spine 1, spine 2, spine 3, spine 4 and 2 more, and is split into one leaf for each"},
+			nodes: []string{"n1 leaf=l spine=1", "n2 leaf=l spine=2", "n3 leaf=l spine=3", "n4 leaf=l spine=4", "n5 leaf=l spine=5"},
+			want: []string{
+				"spine: 1{n1} 2{n2} 3{n3} 4{n4} 5{n5}", "leaf: 1/l{n1} 2/l{n2} 3/l{n3} 4/l{n4} 5/l{n5}",
+			},
+			wantProblems: []string{
+				"leaf l stands under spine 1, spine 2, spine 3, spine 4 and 1 more, and is split into one leaf for each",
+			},
 		},
 		"a value that no label has": {
-			nodes: []string{"n1 leaf=a/b", "n2 leaf=l1", "n3 leaf=l1 spine=(s)"},
+			nodes: []string{"n1 leaf=a/b", "n2 leaf=l1", "n3 leaf=l1 spine=(s) zone=a:b"},
 			want:  []string{"leaf: l1{n2 n3} ?unknown(host n1){n1}"},
 			wantProblems: []string{
 				`node n3: label spine has "(s)", which is no label value, and counts as missing at level spine`,
@@ -205,7 +219,9 @@ func TestTransparent(t *testing.T) {
 
 // TestOutside checks the answers about positions, levels and names that do not exist.
 func TestOutside(t *testing.T) {
-	for name, f := range map[string]*Fabric{"one node": build(simpleLevels(), "n1 leaf=l1"), "empty": build(simpleLevels()), "zero": {}} {
+	for name, f := range map[string]*Fabric{
+		"one node": build(simpleLevels(), "n1 leaf=l1"), "empty": build(simpleLevels()), "zero": {},
+	} {
 		for l := LevelHost; l <= LevelCluster+1; l++ {
 			for _, pos := range []int{-1, 1, 1 << 40} {
 				if d, i := f.Domain(l, pos), f.Index(l, pos); d != (Domain{}) || i != -1 {
@@ -230,8 +246,13 @@ func TestOutside(t *testing.T) {
 }
 
 func TestLevelOf(t *testing.T) {
-	eks3 := "topology.k8s.aws/network-node-layer-1=a topology.k8s.aws/network-node-layer-2=b topology.k8s.aws/network-node-layer-3=c"
-	eks4 := eks3 + " topology.k8s.aws/network-node-layer-4=d"
+	const (
+		layer1, layer3 = "topology.k8s.aws/network-node-layer-1", "topology.k8s.aws/network-node-layer-3"
+		group, rack    = "backend.coreweave.cloud/leafgroup", "node.coreweave.cloud/rack"
+		eks3           = layer1 + "=a topology.k8s.aws/network-node-layer-2=b " + layer3 + "=c"
+		eks4           = eks3 + " topology.k8s.aws/network-node-layer-4=d"
+		both           = group + "=12 " + rack + "=238"
+	)
 	for name, tc := range map[string]struct {
 		nodes []string
 		in    string
@@ -244,18 +265,18 @@ func TestLevelOf(t *testing.T) {
 		"zone key":                            {in: "topology.kubernetes.io/zone", want: LevelZone},
 		"key of no vocabulary":                {in: "example.com/rack", no: true},
 		"nothing":                             {in: "", no: true},
-		"key of two levels, no node":          {in: "topology.k8s.aws/network-node-layer-3", want: LevelLeaf},
-		"key of two levels, three layers":     {nodes: []string{"n " + eks3}, in: "topology.k8s.aws/network-node-layer-3", want: LevelLeaf},
-		"key of two levels, four layers":      {nodes: []string{"n " + eks4}, in: "topology.k8s.aws/network-node-layer-3", want: LevelSpine},
-		"key of two levels, both":             {nodes: []string{"n " + eks4, "m " + eks3}, in: "topology.k8s.aws/network-node-layer-3", want: LevelLeaf},
-		"layer above the core":                {nodes: []string{"n " + eks4}, in: "topology.k8s.aws/network-node-layer-1", no: true},
-		"core layer":                          {nodes: []string{"n " + eks3}, in: "topology.k8s.aws/network-node-layer-1", want: LevelCore},
-		"stands back with another value":      {nodes: []string{"n backend.coreweave.cloud/leafgroup=12 node.coreweave.cloud/rack=238"}, in: "node.coreweave.cloud/rack", no: true},
-		"stands back on one node":             {nodes: []string{"n backend.coreweave.cloud/leafgroup=12 node.coreweave.cloud/rack=238", "m node.coreweave.cloud/rack=1"}, in: "node.coreweave.cloud/rack", no: true},
+		"key of two levels, no node":          {in: layer3, want: LevelLeaf},
+		"key of two levels, three layers":     {nodes: []string{"n " + eks3}, in: layer3, want: LevelLeaf},
+		"key of two levels, four layers":      {nodes: []string{"n " + eks4}, in: layer3, want: LevelSpine},
+		"key of two levels, both":             {nodes: []string{"n " + eks4, "m " + eks3}, in: layer3, want: LevelLeaf},
+		"layer above the core":                {nodes: []string{"n " + eks4}, in: layer1, no: true},
+		"core layer":                          {nodes: []string{"n " + eks3}, in: layer1, want: LevelCore},
+		"stands back with another value":      {nodes: []string{"n " + both}, in: rack, no: true},
+		"stands back on one node":             {nodes: []string{"n " + both, "m " + rack + "=1"}, in: rack, no: true},
 		"stands back with the same value":     {nodes: []string{"n fabric.topograph.run/tier-0=s1 network.topology.nvidia.com/leaf=s1"}, in: "network.topology.nvidia.com/leaf", want: LevelLeaf},
-		"stands back nowhere":                 {nodes: []string{"n node.coreweave.cloud/rack=238"}, in: "node.coreweave.cloud/rack", want: LevelLeaf},
-		"better key of a key that gives way":  {nodes: []string{"n backend.coreweave.cloud/leafgroup=12 node.coreweave.cloud/rack=238"}, in: "backend.coreweave.cloud/leafgroup", want: LevelLeaf},
-		"level by name, whatever the keys do": {nodes: []string{"n backend.coreweave.cloud/leafgroup=12 node.coreweave.cloud/rack=238"}, in: "leaf", want: LevelLeaf},
+		"stands back nowhere":                 {nodes: []string{"n " + rack + "=238"}, in: rack, want: LevelLeaf},
+		"better key of a key that gives way":  {nodes: []string{"n " + both}, in: group, want: LevelLeaf},
+		"level by name, whatever the keys do": {nodes: []string{"n " + both}, in: "leaf", want: LevelLeaf},
 	} {
 		got, ok := build(nil, tc.nodes...).LevelOf(tc.in)
 		if ok == tc.no || ok && got != tc.want {

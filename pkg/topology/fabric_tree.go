@@ -1,7 +1,5 @@
 package topology
 
-import "fmt"
-
 // newFabric builds the tree of nodes that stand in canonical order.
 func newFabric(nodes []*fabricNode, v *vocabulary) *Fabric {
 	f := &Fabric{names: make([]string, len(nodes)), positions: make(map[string]int, len(nodes))}
@@ -140,7 +138,7 @@ func (d *domainNamer) nameSplit(l Level, value string, split []int) {
 		wider[i] = parent
 		if !told[s] {
 			told[s] = true
-			problem.Parents = append(problem.Parents, describeParent(parent))
+			problem.Parents = append(problem.Parents, describeParent(s))
 		}
 		clash = clash || taken[parent.Name]
 		taken[parent.Name] = true
@@ -188,6 +186,6 @@ func (d *domainNamer) nameUnknown(l Level) {
 			domains[i].Name = inner.Name
 			continue
 		}
-		domains[i].Name = fmt.Sprintf("unknown(%s %s)", inner.Level, inner.Name)
+		domains[i].Name = "unknown(" + inner.Level.String() + " " + inner.Name + ")"
 	}
 }

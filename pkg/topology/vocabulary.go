@@ -3,6 +3,7 @@ package topology
 import (
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"unicode/utf8"
 )
@@ -55,7 +56,8 @@ func ValidateLevels(levels []LevelKeys) error {
 			distinct[k] = true
 		}
 		if len(distinct) > maxLevelKeys {
-			return &SpecError{Field: field + ".keys", Value: fmt.Sprint(len(distinct)), Reason: fmt.Sprintf("more than %d different keys", maxLevelKeys)}
+			reason := fmt.Sprintf("more than %d different keys", maxLevelKeys)
+			return &SpecError{Field: field + ".keys", Value: strconv.Itoa(len(distinct)), Reason: reason}
 		}
 	}
 	return nil
