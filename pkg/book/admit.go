@@ -11,6 +11,7 @@ import (
 
 	"github.com/gputopology/gpu-topology-scheduler/pkg/gang"
 	"github.com/gputopology/gpu-topology-scheduler/pkg/ledger"
+	"github.com/gputopology/gpu-topology-scheduler/pkg/podgroup"
 )
 
 // ErrChanged means that the gang is not any more what the plan was made for.
@@ -29,6 +30,8 @@ type Admission struct {
 	Mates []Mate
 	// Excluded are nodes that refused a member lately.
 	Excluded map[ledger.NodeName]bool
+	// Wish is what the PodGroup asks of the fabric.
+	Wish podgroup.Wish
 	// MinResources is what the PodGroup wants to be there for it as a whole, CPU in milli.
 	MinResources map[v1.ResourceName]int64
 }
@@ -39,10 +42,11 @@ type Candidate struct {
 	Rank int
 }
 
-// Mate is a member with a node.
+// Mate is a member with a node; Rank is -1 if it has none.
 type Mate struct {
 	Pod  *v1.Pod
 	Node ledger.NodeName
+	Rank int
 }
 
 // Enqueue says whether a pod of a group may enter the active queue, else why not. It is cheap, and may be called with the
@@ -103,8 +107,12 @@ func (b *Book) Admit(pod *v1.Pod) Admission {
 		return Admission{Group: key, Verdict: gang.Verdict{Kind: gang.VerdictAlone}}
 	}
 	a := Admission{Group: key, Created: g.facts.Created, Verdict: g.state.Admit(ledger.PodUID(pod.UID), b.clock.Now())}
-	if a.Kind == gang.VerdictPlan {
+	switch {
+	case a.Kind == gang.VerdictPlan:
 		b.describe(g, &a)
+	case a.Kind == gang.VerdictWait && b.clock.Now().Before(g.state.RetryAt()):
+		// Of what happened while this pod stood in the active queue MayCure was not told: it may have been the cure.
+		b.apply(g, gang.Cured{})
 	}
 	return a
 }
@@ -122,7 +130,7 @@ func (b *Book) describe(g *group, a *Admission) {
 	}
 	for _, m := range g.members {
 		if m.node != "" {
-			a.Mates = append(a.Mates, Mate{m.pod, m.node})
+			a.Mates = append(a.Mates, Mate{m.pod, m.node, m.rank()})
 		}
 	}
 	slices.SortFunc(a.Mates, func(x, y Mate) int { return cmp.Compare(x.Pod.UID, y.Pod.UID) })
@@ -132,7 +140,7 @@ func (b *Book) describe(g *group, a *Admission) {
 		}
 		a.Excluded[node] = true
 	}
-	a.MinResources = g.facts.MinResources
+	a.MinResources, a.Wish = g.facts.MinResources, g.facts.Wish
 }
 
 // Place is one member's part of a plan.
@@ -176,7 +184,7 @@ func (b *Book) Take(key GroupKey, places []Place) error {
 		m := g.members[uid]
 		planned := places[i].Planned
 		planned.ID, planned.Gang = id, key
-		m.plan = &planned
+		m.plan, m.given = &planned, planned.Rank
 		b.coming[uid] = m
 		b.place(m)
 		made.Members = append(made.Members, gang.Placed{Pod: uid, Node: planned.Node})

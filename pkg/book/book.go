@@ -52,6 +52,8 @@ type Settings struct {
 	TurnTimeout time.Duration
 	// External leaves phase and counts of PodGroups to somebody else.
 	External bool
+	// Fabric returns the tree of network domains, nil where nobody keeps one. It may be called with the book's lock held.
+	Fabric func() *topology.Fabric
 }
 
 // Planned is what a plan gave a member. It is immutable.
@@ -129,6 +131,9 @@ type group struct {
 	// reason is why the gang waits, since when it is that.
 	reason string
 	since  time.Time
+	// layout is where the members are, written anew once moved is true and the gang runs.
+	layout string
+	moved  bool
 	// failed is when the last plan failed, fails how many have in a row, turnless how many had when a turn ended in vain.
 	failed          time.Time
 	fails, turnless int
@@ -140,11 +145,21 @@ type member struct {
 	pod      *v1.Pod
 	sighting gang.Sighting
 	plan     *Planned
+	// given is the rank that the last plan gave the member, -1 for none.
+	given int
 	// node is where placed lists the member, "" if nowhere.
 	node ledger.NodeName
 }
 
 func (m *member) uid() ledger.PodUID { return m.sighting.UID }
+
+// rank is the member's own, else the one that its plan gave it; -1 if it has none.
+func (m *member) rank() int {
+	if m.sighting.Rank >= 0 {
+		return m.sighting.Rank
+	}
+	return m.given
+}
 
 // New returns an empty book. It does nothing until Start.
 func New(l *ledger.Ledger, c clock.WithTicker) *Book {

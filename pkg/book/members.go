@@ -98,7 +98,7 @@ func (b *Book) see(key GroupKey, pod *v1.Pod) *member {
 	seen := b.sighting(pod)
 	switch {
 	case m == nil:
-		m = &member{group: b.group(key)}
+		m = &member{group: b.group(key), given: -1}
 		b.members[uid], m.group.members[uid] = m, m
 	case m.group.key != key:
 		b.drop(uid)
@@ -155,6 +155,7 @@ func (b *Book) drop(uid ledger.PodUID) {
 	delete(b.members, uid)
 	delete(m.group.members, uid)
 	b.unplace(m)
+	m.group.moved = true
 	b.apply(m.group, gang.MemberGone{Pod: uid})
 	b.tidy(m.group)
 }
@@ -181,6 +182,7 @@ func (b *Book) place(m *member) {
 		b.placed[node] = at
 	}
 	m.node = node
+	m.group.moved = true
 	at[m.uid()] = m
 }
 

@@ -98,6 +98,7 @@ func (b *Book) desired(g *group, now time.Time) podgroup.Desired {
 	if b.settings.External {
 		d.Phase, d.Running, d.Succeeded, d.Failed, d.StartTime = "", 0, 0, 0, nil
 	}
+	d.Layout = b.layout(g)
 	if g.reason != "" && now.Sub(g.since) >= conditionGrace {
 		d.Parked = g.untold()
 	}

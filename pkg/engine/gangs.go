@@ -61,7 +61,9 @@ func (e *Engine) StartGangs(ctx context.Context, handle fwk.Handle, args *config
 	g := &gangs{args: args}
 	h := host{handle: handle, engine: e}
 	factory := handle.SharedInformerFactory()
-	e.book.Start(h, settings(args), factory.Core().V1().Pods().Lister(), logger)
+	shared := settings(args)
+	shared.Fabric = e.Fabric
+	e.book.Start(h, shared, factory.Core().V1().Pods().Lister(), logger)
 	if err := e.watchMembers(g, handle); err != nil {
 		return err
 	}

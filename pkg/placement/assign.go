@@ -13,13 +13,13 @@ type seat struct{ node, member, turn int }
 
 // assign gives every place of the layout to a member and chooses its cards.
 //
-// Of each class the first members of the problem are placed. In rank order they are dealt to the class's nodes in
-// ascending order of name, so that each node gets ranks that follow each other. The plan is nil where the members of
-// several classes on one node find no cards that they can take in rank order.
-func (p *Planner) assign(domain string, l *layout) (*Plan, error) {
+// Of each class the first members of the problem are placed. In rank order they are dealt to the class's nodes in the
+// order of the fabric, without one in ascending order of name, so that each node gets ranks that follow each other. The
+// plan is nil where the members of several classes on one node find no cards that they can take in rank order.
+func (p *Planner) assign(l *layout) (*Plan, error) {
 	seats := p.deal(l)
 	assignments := make([]Assignment, len(seats))
-	plan := &Plan{Domain: domain}
+	plan := &Plan{}
 	var last ledger.NodeName
 	for first := 0; first < len(seats); {
 		end := first + 1
@@ -28,7 +28,7 @@ func (p *Planner) assign(domain string, l *layout) (*Plan, error) {
 		}
 		n := &p.problem.Nodes[seats[first].node]
 		if first > 0 && n.Name == last {
-			return nil, &InputError{Field: "nodes.name", Value: string(n.Name), Reason: "two nodes have this name"}
+			return nil, twice(n.Name)
 		}
 		last = n.Name
 		plan.Nodes++
@@ -40,29 +40,35 @@ func (p *Planner) assign(domain string, l *layout) (*Plan, error) {
 		}
 		first = end
 	}
+	p.describe(plan, seats, assignments)
 	plan.Assignments = p.inRankOrder(seats, assignments)
 	return plan, nil
 }
 
-// deal gives places to members. The seats come by ascending node name, then by the class's turn, then by rank.
+// deal gives places to members. The seats come by node, then by the class's turn, then by rank.
 func (p *Planner) deal(l *layout) []seat {
-	nodes := p.problem.Nodes
+	var placed []int
+	for _, k := range l.order {
+		placed = append(placed, p.class[k].members[:l.sums[k]]...)
+	}
+	slices.Sort(placed)
+	p.giveRanks(placed)
 	var seats []seat
-	for turn, k := range l.order {
-		chosen := slices.Clone(p.class[k].members[:l.sums[k]])
-		sortByRank(p.problem, chosen)
-		parts := slices.Clone(l.parts[k])
-		slices.SortFunc(parts, func(a, b part) int { return cmp.Compare(nodes[a.node].Name, nodes[b.node].Name) })
-		next := 0
-		for _, at := range parts {
-			for range at.count {
-				seats = append(seats, seat{node: at.node, member: chosen[next], turn: turn})
-				next++
-			}
+	seated := map[int]bool{}
+	for _, g := range l.seated {
+		seats = p.seat(g.members, g.parts, 0, seats)
+		for _, m := range g.members {
+			seated[m] = true
 		}
 	}
-	slices.SortStableFunc(seats, func(a, b seat) int {
-		return cmp.Or(cmp.Compare(nodes[a.node].Name, nodes[b.node].Name), cmp.Compare(a.turn, b.turn))
+	for turn, k := range l.order {
+		chosen := slices.Clone(p.class[k].members[:l.sums[k]])
+		chosen = slices.DeleteFunc(chosen, func(m int) bool { return seated[m] })
+		p.sortByRank(chosen)
+		seats = p.seat(chosen, l.parts[k], turn, seats)
+	}
+	slices.SortFunc(seats, func(a, b seat) int {
+		return cmp.Or(p.compareNodes(a.node, b.node), cmp.Compare(a.turn, b.turn), p.compareRank(a.member, b.member))
 	})
 	return seats
 }
@@ -82,7 +88,7 @@ func (p *Planner) seatNode(n *Node, seats []seat, out []Assignment) (bool, error
 	if err != nil || !ok {
 		return false, cmp.Or(err, fmt.Errorf("placement: node %s: not all of %d members that were counted find cards", n.Name, len(seats)))
 	}
-	slices.SortFunc(order, func(a, b int) int { return compareRank(p.problem, seats[a].member, seats[b].member) })
+	slices.SortFunc(order, func(a, b int) int { return p.compareRank(seats[a].member, seats[b].member) })
 	if p.holds(n, order, out) {
 		return true, nil
 	}
@@ -99,7 +105,7 @@ func (p *Planner) choose(n *Node, seats []seat, order []int, out []Assignment) (
 	gathered := n.View != nil && p.gather(s, seats)
 	for _, k := range order {
 		m := &p.problem.Members[seats[k].member]
-		out[k] = Assignment{Pod: m.UID, Role: m.Role, Rank: m.Rank, Node: n.Name}
+		out[k] = Assignment{Pod: m.UID, Role: m.Role, Rank: p.rank[seats[k].member], Node: n.Name}
 		if n.View != nil {
 			out[k].Topology = n.View.Topology
 		}
@@ -171,7 +177,7 @@ func (p *Planner) inRankOrder(seats []seat, assignments []Assignment) []Assignme
 	for k := range at {
 		at[k] = k
 	}
-	slices.SortFunc(at, func(a, b int) int { return compareRank(p.problem, seats[a].member, seats[b].member) })
+	slices.SortFunc(at, func(a, b int) int { return p.compareRank(seats[a].member, seats[b].member) })
 	out := make([]Assignment, len(at))
 	for k := range at {
 		out[k] = assignments[at[k]]

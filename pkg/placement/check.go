@@ -7,6 +7,7 @@ import (
 
 	"github.com/gputopology/gpu-topology-scheduler/pkg/allocate"
 	"github.com/gputopology/gpu-topology-scheduler/pkg/ledger"
+	"github.com/gputopology/gpu-topology-scheduler/pkg/topology"
 )
 
 // check returns an *InputError where the problem cannot be.
@@ -31,6 +32,54 @@ func (p *Problem) check() error {
 		if err := p.checkNode(i); err != nil {
 			return err
 		}
+	}
+	return p.checkFabric()
+}
+
+// checkFabric checks what concerns domains.
+func (p *Problem) checkFabric() error {
+	for i := range p.Placed {
+		if err := p.checkPlaced(i); err != nil {
+			return err
+		}
+	}
+	if p.Fabric == nil {
+		return nil
+	}
+	levels := [...]struct {
+		field string
+		level topology.Level
+	}{{"required", p.Required}, {"ceiling", p.Ceiling}, {"slice.level", p.Slice.Level}}
+	for _, l := range levels {
+		if l.level > topology.LevelCluster {
+			return &InputError{Field: l.field, Value: l.level.String(), Reason: "there is no such level"}
+		}
+	}
+	for i := range p.Roles {
+		if l := p.Roles[i].Required; l > topology.LevelCluster {
+			return &InputError{Field: fmt.Sprintf("roles[%d].required", i), Value: l.String(), Reason: "there is no such level"}
+		}
+	}
+	if p.Slice.Size < 0 {
+		return &InputError{Field: "slice.size", Value: strconv.Itoa(p.Slice.Size), Reason: "must not be negative"}
+	}
+	if p.Rates != (FabricRates{}) {
+		return p.Rates.Validate()
+	}
+	return nil
+}
+
+func (p *Problem) checkPlaced(i int) error {
+	m, field := &p.Placed[i], "placed["+strconv.Itoa(i)+"]"
+	switch {
+	case m.Node == "":
+		return &InputError{Field: field + ".node", Reason: "a node has a name"}
+	case m.Role < -1 || m.Role >= len(p.Roles):
+		return &InputError{Field: field + ".role", Value: strconv.Itoa(m.Role), Reason: fmt.Sprintf("there are %d roles", len(p.Roles))}
+	case m.Rank < -1:
+		return &InputError{Field: field + ".rank", Value: strconv.Itoa(m.Rank), Reason: "must be 0 or more, or -1 if unknown"}
+	case p.Fabric != nil && m.Position != -1 && p.Fabric.Name(m.Position) != string(m.Node):
+		return &InputError{Field: field + ".position", Value: strconv.Itoa(m.Position), Reason: "must be the node's own position in the fabric, or -1"}
 	}
 	return nil
 }

@@ -159,21 +159,3 @@ func sameNodes(nodes []Node, a, b int) bool {
 	}
 	return true
 }
-
-// sortByRank puts members in rank order: by known rank, then unknown ones, equal ones as they stand in the problem.
-func sortByRank(problem *Problem, members []int) {
-	slices.SortFunc(members, func(a, b int) int { return compareRank(problem, a, b) })
-}
-
-func compareRank(problem *Problem, a, b int) int {
-	x, y := problem.Members[a].Rank, problem.Members[b].Rank
-	switch {
-	case x == y:
-		return cmp.Compare(a, b)
-	case x < 0:
-		return 1
-	case y < 0:
-		return -1
-	}
-	return cmp.Compare(x, y)
-}

@@ -101,7 +101,7 @@ func tighten(cs []candidate, parts []part, slack int) {
 // fill places want members of the class on the nodes: first on those that cost nothing, because the gang uses them
 // anyway, then on others. held says how many members a node can hold. It returns the number without a place.
 func (p *Planner) fill(c *class, nodes []int, want int, used func(node int) bool, held func(node int) int, out []part) ([]part, int) {
-	p.near, p.far = p.near[:0], p.far[:0]
+	p.nearby, p.others = p.nearby[:0], p.others[:0]
 	for _, i := range nodes {
 		count := held(i)
 		if count == 0 {
@@ -114,16 +114,24 @@ func (p *Planner) fill(c *class, nodes []int, want int, used func(node int) bool
 			cand.ring = p.places.ring(&c.ask, n.View, min(count, want))
 		}
 		if used(i) {
-			p.near = append(p.near, cand)
+			p.nearby = append(p.nearby, cand)
 		} else {
-			p.far = append(p.far, cand)
+			p.others = append(p.others, cand)
 		}
 	}
-	sortCandidates(p.problem.Nodes, p.near)
-	out, want = pick(p.near, want, out)
+	sortCandidates(p.problem.Nodes, p.nearby)
+	out, want = pick(p.nearby, want, out)
 	if want > 0 {
-		sortCandidates(p.problem.Nodes, p.far)
-		out, want = pick(p.far, want, out)
+		sortCandidates(p.problem.Nodes, p.others)
+		out, want = pick(p.others, want, out)
 	}
 	return out, want
+}
+
+// fillIn places want members of the class in the domain at hand, with a fabric or without: see fill and fillTree.
+func (p *Planner) fillIn(c *class, want int, used func(node int) bool, held func(node int) int) ([]part, int) {
+	if p.problem.Fabric != nil {
+		return p.fillTree(c, want, held)
+	}
+	return p.fill(c, p.domain, want, used, held, nil)
 }

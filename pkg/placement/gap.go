@@ -11,17 +11,24 @@ import (
 // reject says why the gang fits no domain, by the one that came nearest.
 func (p *Planner) reject(near *attempt) *Rejection {
 	c, want := &p.class[near.blame], near.wants[near.blame]
-	r := &Rejection{
-		Group: p.problem.Group, Domain: near.domain.Name, Need: p.problem.Need, Placeable: near.placeable,
-		Role: p.roleName(c), Want: want, GPUs: unitOf(c.request), Nodes: len(near.domain.Nodes),
+	at := near.domain
+	if len(at.nodes) > 0 {
+		at = p.narrowed(near)
 	}
-	p.tally(r, c, near.domain.Nodes)
+	r := &Rejection{
+		Group: p.problem.Group, Domain: at.name, Level: at.level, Need: p.problem.Need, Placeable: near.placeable,
+		Role: p.roleName(c), Want: want, GPUs: unitOf(c.request), Nodes: len(at.nodes), Slice: p.problem.Slice,
+	}
+	p.unlabelled(r, c)
+	p.tally(r, c, at.nodes)
 	r.GPUs.need(c.request, want)
 	needed, free := r.GPUs.Needed, r.GPUs.Free
 	if near.together && p.rooms.numbers {
 		needed, free = p.allCards(near)
 	}
 	switch {
+	case near.apart:
+		r.Gap, r.Level = GapApart, p.tree.layers[near.layer].level
 	case r.Excluded == r.Nodes:
 		r.Gap = GapNodes
 	case r.GPUs.Kind != 0 && needed > free:
@@ -32,10 +39,48 @@ func (p *Planner) reject(near *attempt) *Rejection {
 		r.GPUs.Needed, r.GPUs.Free = needed, free
 	case r.GPUs.Kind != 0 && r.Places < want:
 		r.Gap = GapFragments
+	case p.problem.Fabric != nil && p.sliced(c) && p.held(near.blame, at.nodes) >= want:
+		r.Gap = GapSlices
 	default:
 		r.Gap = GapResource
 	}
 	return r
+}
+
+// narrowed returns the domain that the rejection is about: where the class to blame has to keep to a narrower level, the
+// best of that inside the one that was tried.
+func (p *Planner) narrowed(near *attempt) area {
+	if p.problem.Fabric == nil || p.limitOfClass(&p.class[near.blame]) >= near.layer || near.together {
+		return near.domain
+	}
+	k := p.limitOfClass(&p.class[near.blame])
+	_, d := p.aloneBound(near.blame)
+	if from, to := p.inClass(&p.class[near.blame], k); from == to {
+		return near.domain
+	}
+	p.enter(k, d)
+	return p.area(k, d)
+}
+
+// unlabelled notes a limit to a level of which no node carries a label.
+func (p *Planner) unlabelled(r *Rejection, c *class) {
+	if f := p.problem.Fabric; f != nil {
+		if role := &p.problem.Roles[c.role]; role.HasRequired && !f.Known(role.Required) {
+			r.Unlabelled = role.Required
+		}
+		if p.problem.HasRequired && !f.Known(p.problem.Required) {
+			r.Unlabelled = p.problem.Required
+		}
+	}
+}
+
+// held returns how many members of a class the nodes hold, each by itself.
+func (p *Planner) held(k int, nodes []int) int {
+	n := 0
+	for _, i := range nodes {
+		n += int(p.count[k][i])
+	}
+	return n
 }
 
 // roleName returns the name that all roles of the class have, "" where they have several.
@@ -107,7 +152,7 @@ func (p *Planner) allCards(near *attempt) (needed, free int64) {
 	for k, n := range near.wants {
 		needed += min(times(int64(n), int64(p.class[k].cards)), math.MaxInt64-needed)
 	}
-	for _, i := range near.domain.Nodes {
+	for _, i := range near.domain.nodes {
 		n := &p.problem.Nodes[i]
 		for k := range p.class {
 			if p.class[k].cards > 0 && near.wants[k] > 0 && p.class[k].admits(n) && n.View != nil {

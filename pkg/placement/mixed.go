@@ -111,7 +111,7 @@ func (p *Planner) selection(limits []int) []int {
 }
 
 // packBest packs the members class by class in two orders, the largest ask first and the scarcest places first, and
-// returns the better layout: more members, then fewer nodes.
+// returns the better layout: more members, then fewer nodes and domains.
 func (p *Planner) packBest(want []int) (*layout, error) {
 	best, err := p.pack(p.order, want)
 	if err != nil {
@@ -125,7 +125,7 @@ func (p *Planner) packBest(want []int) (*layout, error) {
 	if err != nil {
 		return nil, err
 	}
-	if cmp.Or(cmp.Compare(total(other.sums), total(best.sums)), cmp.Compare(p.fresh(best), p.fresh(other))) > 0 {
+	if cmp.Or(cmp.Compare(total(other.sums), total(best.sums)), compareLevels(p.spent(best), p.spent(other))) > 0 {
 		return other, nil
 	}
 	return best, nil
@@ -149,6 +149,7 @@ func (p *Planner) scarcest(want []int) []int {
 // pack places class after class, each on the fewest nodes beside those in use, and leaves over what finds no place.
 func (p *Planner) pack(order, want []int) (*layout, error) {
 	p.rooms.reset(len(p.problem.Nodes))
+	p.tree.forget()
 	l := &layout{parts: make([][]part, len(p.class)), sums: make([]int, len(p.class)), order: slices.Clone(order)}
 	for _, k := range order {
 		if want[k] == 0 {
@@ -162,10 +163,13 @@ func (p *Planner) pack(order, want []int) (*layout, error) {
 			return min(want[k], int(p.count[k][i]))
 		}
 		used := func(i int) bool { return p.rooms.at[i] > 0 || p.isNear(i) }
-		parts, left := p.fill(c, p.domain, want[k], used, held, nil)
+		parts, left := p.fillIn(c, want[k], used, held)
 		l.parts[k], l.sums[k] = parts, want[k]-left
 		for _, at := range parts {
 			m := p.room(at.node)
+			if p.problem.Fabric != nil {
+				p.tree.use(int(p.tree.slotOf[at.node]))
+			}
 			for range at.count {
 				if _, err := p.take(c, m); err != nil {
 					return nil, err
@@ -174,19 +178,6 @@ func (p *Planner) pack(order, want []int) (*layout, error) {
 		}
 	}
 	return l, nil
-}
-
-// fresh counts the nodes of a layout that the running part of the gang does not use.
-func (p *Planner) fresh(l *layout) int {
-	nodes := map[int]bool{}
-	for _, parts := range l.parts {
-		for _, at := range parts {
-			if !p.isNear(at.node) {
-				nodes[at.node] = true
-			}
-		}
-	}
-	return len(nodes)
 }
 
 func total(counts []int) int {

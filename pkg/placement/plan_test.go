@@ -2,10 +2,8 @@ package placement_test
 
 import (
 	"errors"
-	"iter"
 	"maps"
 	"slices"
-	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -222,39 +220,6 @@ func TestPlanRoles(t *testing.T) {
 	}
 	if c := plan.Assignments[0].Choice.Cards; len(c) != 0 {
 		t.Errorf("the launcher gets %v", c)
-	}
-}
-
-func TestPlanDomains(t *testing.T) {
-	p := fleet(t, gang(2, whole(8)), 8, 4, 8, 8, 4)
-	racks := []placement.Domain{{Name: "rack a", Nodes: []int{0, 1}}, {Name: "rack b", Nodes: []int{2, 3, 4}}}
-	p.Domains = func([]placement.Node) iter.Seq[placement.Domain] {
-		return func(yield func(placement.Domain) bool) {
-			for _, d := range racks {
-				if !yield(d) {
-					return
-				}
-			}
-		}
-	}
-	plan := mustPlan(t, p)
-	if diff := cmp.Diff([]ledger.NodeName{"n2", "n3"}, where(plan)); diff != "" || plan.Domain != "rack b" {
-		t.Errorf("domain %q, nodes (-want +got):\n%s", plan.Domain, diff)
-	}
-	p.Members, p.Need = membersOf("a", 0, 3, 0), 3
-	rej := mustReject(t, p)
-	if rej.Domain != "rack b" || rej.Placeable != 2 || rej.GPUs.Free != 20 || rej.Nodes != 3 {
-		t.Errorf("rejection %+v", rej)
-	}
-	racks = nil
-	if rej := mustReject(t, p); rej.Gap != placement.GapNodes || rej.Placeable != 0 {
-		t.Errorf("rejection without domains %+v", rej)
-	}
-	racks = []placement.Domain{{Name: "twice", Nodes: []int{1, 1}}}
-	_, _, err := placement.NewPlanner(allocate.NewChooser()).Plan(p)
-	var in *placement.InputError
-	if !errors.As(err, &in) || !strings.Contains(in.Field, "twice") {
-		t.Errorf("error %v", err)
 	}
 }
 

@@ -2,10 +2,11 @@ package placement
 
 import (
 	"fmt"
-	"iter"
-	"strconv"
+	"math"
 
 	"github.com/gputopology/gpu-topology-scheduler/pkg/allocate"
+	"github.com/gputopology/gpu-topology-scheduler/pkg/ledger"
+	"github.com/gputopology/gpu-topology-scheduler/pkg/topology"
 )
 
 // Planner plans gangs. It keeps memory between plans and nothing else: a plan depends on its problem alone. One caller
@@ -18,12 +19,25 @@ type Planner struct {
 	order []int
 	// count says for each class how many members each node holds by itself, at most all of the class.
 	count [][]int32
-	// domain are the nodes of the domain at hand, all those of the cluster without domains; seen is the number of the
-	// last domain that each node was in.
-	domain, all []int
-	seen        []int32
-	near, far   []candidate
-	rooms       rooms
+	// rank is the rank of each member; unranked says that the problem gives none.
+	rank     []int
+	unranked bool
+	// near says of each node whether the running part of the gang uses it.
+	near []bool
+	// domain are the nodes of the domain at hand, which is domain rootDomain of layer root of the tree where there is one.
+	domain, within   []int
+	root, rootDomain int
+
+	// close and far are memory for fill, rooms is what a try for several classes takes, budget the steps left to search.
+	nearby, others []candidate
+	rooms          rooms
+	budget         int
+
+	tree     tree
+	knap     knapsack
+	speeds   speeds
+	fixed    []fixed
+	defaults FabricRates
 }
 
 // NewPlanner returns a Planner that chooses cards with the given chooser, which it may share with others.
@@ -31,17 +45,26 @@ func NewPlanner(chooser *allocate.Chooser) *Planner {
 	return &Planner{places: places{chooser: chooser}}
 }
 
+// area is a domain as rejections tell of it: its name, "" for the whole cluster, and its nodes.
+type area struct {
+	level topology.Level
+	name  string
+	nodes []int
+}
+
 // attempt is what came of the try to place the gang in one domain.
 type attempt struct {
-	domain Domain
+	domain area
+	layer  int
 	// layout is set where the gang fits.
 	layout *layout
 	// placeable is how many members could be placed otherwise; blame is the class that is short and wants are how many
 	// of each class were to be placed.
 	placeable, blame int
 	wants            []int
-	// together says that each class alone would find its places.
-	together bool
+	// together says that each class alone would find its places, sliced that slices are what does not fit, apart that the
+	// running part of the gang uses several domains of the level.
+	together, sliced, apart bool
 }
 
 // layout is a place for each of some members of each class.
@@ -49,8 +72,12 @@ type layout struct {
 	// parts are the nodes of each class and sums the numbers of members, by class.
 	parts [][]part
 	sums  []int
+	// seated are members of the first class whose places are not among the parts.
+	seated []seated
 	// order is the order of classes in which members take cards on a node.
 	order []int
+	// root and domain are the domain of the tree in which the layout is.
+	root, domain int
 }
 
 // Plan places the gang, or says why it cannot be placed now. An error is an *InputError for a problem that cannot be,
@@ -63,74 +90,60 @@ func (p *Planner) Plan(problem *Problem) (*Plan, *Rejection, error) {
 	defer func() { p.problem = nil }()
 	p.places.reset()
 	p.classes(problem)
+	p.takeRanks()
 	p.countAll()
-	var nearest *attempt
-	number := int32(0)
-	for d := range p.domains() {
-		number++
-		if err := p.enter(d, number); err != nil {
-			return nil, nil, err
-		}
-		plan, try, err := p.planIn(d.Name)
+	p.takeNear()
+	if problem.Fabric == nil {
+		return p.planFlat()
+	}
+	if err := p.tree.build(problem); err != nil {
+		return nil, nil, err
+	}
+	p.tree.anchor(p.isNear, problem.Placed)
+	p.takeFixed()
+	if len(p.class) > 1 || p.tree.first >= 0 && p.limitOfClass(&p.class[0]) < p.limitOf() {
+		return p.planMany()
+	}
+	return p.planOne()
+}
+
+// planFlat plans the gang on a cluster without a fabric.
+func (p *Planner) planFlat() (*Plan, *Rejection, error) {
+	p.within = p.within[:0]
+	for i := range p.problem.Nodes {
+		p.within = append(p.within, i)
+	}
+	p.domain, p.fixed, p.budget = p.within, p.fixed[:0], math.MaxInt
+	try, err := p.try()
+	if err != nil {
+		return nil, nil, err
+	}
+	if try.layout != nil {
+		plan, err := p.assign(try.layout)
 		if err != nil || plan != nil {
 			return plan, nil, err
 		}
-		if nearest == nil || try.placeable > nearest.placeable {
-			try.domain = Domain{Name: d.Name, Nodes: append([]int(nil), p.domain...)}
-			nearest = &try
-		}
+		try = attempt{placeable: p.problem.Need - 1}
+		p.blame(&try, p.alone())
 	}
-	if nearest == nil {
-		nearest = &attempt{wants: p.selection(p.members())}
-	}
-	return nil, p.reject(nearest), nil
+	try.domain.nodes = p.domain
+	return nil, p.reject(&try), nil
 }
 
-// planIn plans the gang in the domain at hand, or says how near it came.
-func (p *Planner) planIn(name string) (*Plan, attempt, error) {
-	try, err := p.try()
-	if err != nil || try.layout == nil {
-		return nil, try, err
+// takeNear notes the nodes that the running part of the gang uses.
+func (p *Planner) takeNear() {
+	p.near = append(p.near[:0], make([]bool, len(p.problem.Nodes))...)
+	placed := map[ledger.NodeName]bool{}
+	for i := range p.problem.Placed {
+		placed[p.problem.Placed[i].Node] = true
 	}
-	plan, err := p.assign(name, try.layout)
-	if err != nil || plan != nil {
-		return plan, attempt{}, err
+	if len(placed)+len(p.problem.Near) == 0 {
+		return
 	}
-	try = attempt{placeable: p.problem.Need - 1}
-	p.blame(&try, p.alone())
-	return nil, try, nil
-}
-
-// domains yields the problem's domains, or the whole cluster.
-func (p *Planner) domains() iter.Seq[Domain] {
-	if p.problem.Domains != nil {
-		return p.problem.Domains(p.problem.Nodes)
+	for i := range p.near {
+		name := p.problem.Nodes[i].Name
+		p.near[i] = p.problem.Near[name] || placed[name]
 	}
-	return func(yield func(Domain) bool) {
-		p.all = p.all[:0]
-		for i := range p.problem.Nodes {
-			p.all = append(p.all, i)
-		}
-		yield(Domain{Nodes: p.all})
-	}
-}
-
-// enter makes a domain the one at hand.
-func (p *Planner) enter(d Domain, number int32) error {
-	if number == 1 {
-		p.seen = append(p.seen[:0], make([]int32, len(p.problem.Nodes))...)
-	}
-	for k, i := range d.Nodes {
-		if i < 0 || i >= len(p.seen) || p.seen[i] == number {
-			return &InputError{
-				Field: fmt.Sprintf("domain %.64q.nodes[%d]", d.Name, k), Value: strconv.Itoa(i),
-				Reason: fmt.Sprintf("must be an index of one of %d nodes, once", len(p.seen)),
-			}
-		}
-		p.seen[i] = number
-	}
-	p.domain = d.Nodes
-	return nil
 }
 
 // countAll counts, for each class, the members that each node holds by itself.
@@ -158,6 +171,11 @@ func (p *Planner) alone() []int {
 	sums := make([]int, len(p.class))
 	for k := range p.class {
 		limit := min(len(p.class[k].members), p.problem.Need)
+		if p.bound(&p.class[k]) {
+			most, _ := p.aloneBound(k)
+			sums[k] = min(limit, most)
+			continue
+		}
 		for _, i := range p.domain {
 			if sums[k] += int(p.count[k][i]); sums[k] >= limit {
 				sums[k] = limit
@@ -185,6 +203,4 @@ func (p *Planner) try() (attempt, error) {
 }
 
 // isNear reports whether the running part of the gang uses the node.
-func (p *Planner) isNear(i int) bool {
-	return len(p.problem.Near) > 0 && p.problem.Near[p.problem.Nodes[i].Name]
-}
+func (p *Planner) isNear(i int) bool { return p.near[i] }

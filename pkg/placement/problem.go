@@ -2,10 +2,10 @@ package placement
 
 import (
 	"fmt"
-	"iter"
 
 	"github.com/gputopology/gpu-topology-scheduler/pkg/allocate"
 	"github.com/gputopology/gpu-topology-scheduler/pkg/ledger"
+	"github.com/gputopology/gpu-topology-scheduler/pkg/topology"
 )
 
 // MaxRoles is the largest number of roles of one gang: the width of Node.Roles.
@@ -20,6 +20,9 @@ type Role struct {
 	// Needs is what a member asks for of each resource of Problem.Resources, in that resource's unit, 0 or more. Cards
 	// are not counted here.
 	Needs []int64
+	// Required is the widest level of which the role's members may use no more than one domain, if HasRequired is set.
+	Required    topology.Level
+	HasRequired bool
 }
 
 // Member is a pod that may be placed.
@@ -49,6 +52,9 @@ type Node struct {
 	// Bars says for each role whose bit is missing what excludes it: 1 + an index into Problem.Bars, 0 if unknown. It
 	// may be nil or shorter than Problem.Roles; nodes may share one slice. Only rejections read it.
 	Bars []uint8
+	// Position is the node's position in Problem.Fabric; -1 for a node that the fabric does not hold, which shares no
+	// domain with another node. It is not read without a fabric.
+	Position int
 }
 
 // Problem is a gang and the nodes that it may be placed on.
@@ -70,22 +76,44 @@ type Problem struct {
 	Nodes []Node
 	// Near are the nodes that the running part of the gang uses. They are filled before others.
 	Near map[ledger.NodeName]bool
-	// Domains yields the domains to look at; nil for the cluster as a whole.
-	Domains DomainFunc
+
+	// Fabric is the tree of domains; nil for a cluster without, of which all that follows but Placed is not read.
+	Fabric *topology.Fabric
+	// Required is the widest level of which the gang may use no more than one domain, members that run included, if
+	// HasRequired is set. A level of which no node carries a label is as narrow as the next narrower one.
+	Required    topology.Level
+	HasRequired bool
+	// Ceiling is a second such limit, if HasCeiling is set: the operator's (a gang stays in its zone). It is no limit if
+	// no node carries a label of that level.
+	Ceiling    topology.Level
+	HasCeiling bool
+	// Slice cuts the gang into parts that stay together.
+	Slice Slice
+	// Placed are the members that run already; their nodes count as Near.
+	Placed []Fixed
+	// Rates are the bandwidths between nodes; the zero value means DefaultFabricRates.
+	Rates FabricRates
 }
 
-// Domain is a part of the cluster that may hold the whole gang.
-type Domain struct {
-	// Name is how the domain is called in sentences, for example "rack leaf-007"; "" for the whole cluster.
-	Name string
-	// Nodes are indices into Problem.Nodes, each at most once.
-	Nodes []int
+// Slice asks that every Size members of a role that follow each other in rank use one domain of Level. Ranks r with the
+// same r/Size are one slice where all of the role's members that are placed have ranks, else members are counted off in
+// rank order. A slice of fewer members (the last one) takes the room of a whole one. Roles without GPUs have no slices.
+type Slice struct {
+	// Size is the number of members, 0 for no slices.
+	Size  int
+	Level topology.Level
 }
 
-// DomainFunc yields candidate domains from narrow to wide, better ones first among equals: the first that holds the
-// gang gets it. It may be stopped at any domain. Domain.Nodes is read before the next domain is asked for, and may be
-// reused then. For plans that do not depend on the order of nodes, neither may the order of domains.
-type DomainFunc func(nodes []Node) iter.Seq[Domain]
+// Fixed is a member that runs already.
+type Fixed struct {
+	// Node is the member's node, Position its position in Problem.Fabric, or -1 if the fabric does not hold it.
+	Node     ledger.NodeName
+	Position int
+	// Role is an index into Problem.Roles, or -1 if the role is none of them.
+	Role int
+	// Rank is the member's rank, or -1 if it is not known.
+	Rank int
+}
 
 // InputError is a problem that cannot be: the field at fault, its value (its first 64 characters are shown) and what
 // is wrong with it.

@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/gputopology/gpu-topology-scheduler/pkg/allocate"
+	"github.com/gputopology/gpu-topology-scheduler/pkg/topology"
 )
 
 // Gap is the kind of thing that is missing.
@@ -22,6 +23,12 @@ const (
 	GapTogether
 	// GapResource: the GPUs would do, another resource runs short beside them.
 	GapResource
+	// GapApart: the running part of the gang uses several domains of the level of which it may use one.
+	GapApart
+	// GapSlices: there are places enough, but not for whole slices in one domain each.
+	GapSlices
+	// GapSlice: a slice of which members run has no place for its other members beside them.
+	GapSlice
 )
 
 // Rejection says why the gang cannot be placed now. It is an answer, not an error. It formats nothing until String is
@@ -30,8 +37,10 @@ const (
 // Where roles ask for different things, all but Group to Gap are about one role: the one that is short the most
 // places, or the one that asks for the most where every one alone would find its places.
 type Rejection struct {
-	// Group is the gang's name, Domain the name of the domain that came nearest, "" for the whole cluster.
+	// Group is the gang's name, Domain the name of the domain that came nearest and Level its level; "" is the whole
+	// cluster.
 	Group, Domain string
+	Level         topology.Level
 	// Need members are to be placed, Placeable could be: exactly the most that could where all roles ask for the same,
 	// otherwise the most that any try placed. Placeable < Need.
 	Need, Placeable int
@@ -55,6 +64,13 @@ type Rejection struct {
 	// leaves places for fewer members than the cards; of a role without GPUs: than Want.
 	Resource      string
 	ResourceNodes int
+
+	// Slice is the problem's. With GapSlice the members with ranks FirstRank to LastRank are the slice, Want is how many of
+	// them do not run, and Places how many of those the domain has places for.
+	Slice               Slice
+	FirstRank, LastRank int
+	// Unlabelled is the level of a limit that no node carries a label of, 0 for none.
+	Unlabelled topology.Level
 }
 
 // Exclusion is a number of nodes that something excludes; By is one of Problem.Bars.
@@ -86,26 +102,33 @@ type Amounts struct {
 
 // String says in one sentence what is missing, for example "gang train/a: 1 of 3 pods can be placed; the free GPUs are
 // fragmented: 12 of 32 are free and 12 are needed, but only 1 of 4 nodes has the 4 free GPUs that each pod needs, the
-// largest free block on a node is 6".
+// largest free block on a node is 6", or "gang train/llama: 5 of 8 pods can be placed; the best leaf, leaf-007, has 40 of
+// the 64 free GPUs that are needed".
 func (r *Rejection) String() string {
 	var b strings.Builder
-	b.WriteString("gang " + cut(r.Group) + ": " + strconv.Itoa(r.Placeable) + " of " + plural(r.Need, "pod") + " can be placed")
-	if r.Domain != "" {
-		b.WriteString(" in " + cut(r.Domain) + ", which comes nearest")
+	b.WriteString("gang " + cut(r.Group) + ": " + strconv.Itoa(r.Placeable) + " of " + plural(r.Need, "pod") + " can be placed; ")
+	if r.Gap == GapApart || r.Gap == GapSlice {
+		b.WriteString(r.running())
+		return b.String()
 	}
-	b.WriteString("; ")
+	if r.Domain != "" && r.Gap != GapTotal {
+		b.WriteString("in " + r.best() + ", ")
+	}
 	switch r.Gap {
 	case GapNodes:
-		b.WriteString(r.noNodes())
+		b.WriteString(r.noNodes() + r.noLabels())
 		return b.String()
 	case GapTotal:
-		b.WriteString(r.GPUs.tooFew() + ": " + r.GPUs.haveAndNeed(", ") + r.block())
+		b.WriteString(r.tooFew() + r.block())
 	case GapFragments:
 		b.WriteString("the " + r.GPUs.free() + " fragmented: " + r.GPUs.haveAndNeed(" and ") + ", but " + r.pieces())
 	case GapTogether:
 		b.WriteString("each role alone finds its places, but not beside the others: " + r.together())
 	case GapResource:
 		b.WriteString(r.shortResource())
+	case GapSlices:
+		b.WriteString(r.slices())
+	case GapApart, GapSlice:
 	}
 	if r.Resource != "" && r.Gap != GapResource {
 		b.WriteString("; " + cut(r.Resource) + " is short too, on " + plural(r.ResourceNodes, "node") + " with free GPUs")
@@ -113,6 +136,7 @@ func (r *Rejection) String() string {
 	if r.Excluded > 0 {
 		b.WriteString("; " + strconv.Itoa(r.Excluded) + " of " + plural(r.Nodes, "node") + " " + isAre(r.Excluded) + " excluded" + r.by())
 	}
+	b.WriteString(r.noLabels())
 	return b.String()
 }
 

@@ -29,28 +29,49 @@ type search struct {
 	near               []bool
 	// touched is how many nodes of each group have members: the first ones.
 	touched []int
+	// domains are the domains above the nodes, up to the one at hand.
+	domains []searchLayer
 	// items are the classes of the members to place, at the places that they have, indices into nodes.
 	items, at []int
-	// best are the places of the best arrangement, nil if there is none; fresh is the number of its nodes that the
-	// running part of the gang does not use, floor the number below which it cannot be.
+	// best are the places of the best arrangement, nil if there is none; spent is what an arrangement must be better than,
+	// and floor a number below which it cannot be: of nodes, and domains of the layers above them, that the running part
+	// of the gang does not use.
 	best         []int
-	fresh, floor int
+	spent, floor [maxLayers]int
 	steps        int
 	deepest      int
 	err          error
 }
 
-// fewer returns a layout of the wanted members on fewer nodes than l, or l if there is none or none is found.
+// searchLayer is the domains of one layer: of each of the nodes, which of them are used by the running part of the gang,
+// and how many nodes of each have members.
+type searchLayer struct {
+	of      []int32
+	near    []bool
+	touched []int32
+}
+
+// searchable reports whether arrangements may be looked through: classes that have to keep to domains are only packed.
+func (p *Planner) searchable(members int) bool {
+	for k := range p.class {
+		if p.bound(&p.class[k]) {
+			return false
+		}
+	}
+	return members <= searchMembers && p.budget > 0
+}
+
+// fewer returns a layout of the wanted members on fewer nodes than l, or in fewer domains, or l if there is none or none is found.
 func (p *Planner) fewer(l *layout, want []int) (*layout, error) {
-	if total(want) > searchMembers {
+	if !p.searchable(total(want)) {
 		return l, nil
 	}
-	fresh, floor := p.fresh(l), p.floor(want)
-	if fresh <= floor {
+	spent, floor := p.spent(l), p.floor(want)
+	if compareLevels(spent, floor) <= 0 {
 		return l, nil
 	}
-	s := p.newSearch(searchSteps)
-	s.fresh, s.floor = fresh, floor
+	s := p.newSearch(min(searchSteps, p.budget))
+	s.spent, s.floor = spent, floor
 	s.run(want)
 	if s.err != nil || s.best == nil {
 		return l, s.err
@@ -61,12 +82,12 @@ func (p *Planner) fewer(l *layout, want []int) (*layout, error) {
 // searchAny looks for a layout of any selection of members within the limits. Without one it returns the largest number
 // of members that it came to place.
 func (p *Planner) searchAny(limits []int) (*layout, int, error) {
-	if p.problem.Need > searchMembers {
+	if !p.searchable(p.problem.Need) {
 		return nil, 0, nil
 	}
-	s := p.newSearch(searchSteps)
+	s := p.newSearch(min(searchSteps, p.budget))
 	for _, want := range p.selections(limits) {
-		s.fresh, s.floor = len(s.nodes)+1, p.floor(want)
+		s.spent[0], s.floor = len(s.nodes)+1, p.floor(want)
 		s.run(want)
 		if s.err != nil {
 			return nil, 0, s.err
@@ -107,27 +128,34 @@ func (p *Planner) selections(limits []int) [][]int {
 	return out
 }
 
-// floor is a number of nodes, beside those that the running part of the gang uses, below which the wanted members cannot be.
-func (p *Planner) floor(want []int) int {
-	floor, cards := 0, 0
+// floor is a number of nodes and domains, beside those that the running part of the gang uses, below which the wanted
+// members cannot be: none of the classes alone can.
+func (p *Planner) floor(want []int) [maxLayers]int {
+	var floor [maxLayers]int
+	cards := 0
+	p.tree.forget()
 	for k, n := range want {
 		if n == 0 {
 			continue
 		}
 		c := &p.class[k]
 		cards += n * c.cards
-		parts, left := p.fill(c, p.domain, n, p.isNear, func(i int) int { return min(n, int(p.count[k][i])) }, nil)
+		parts, left := p.fillIn(c, n, p.isNear, func(i int) int { return min(n, int(p.count[k][i])) })
 		if left > 0 {
 			continue
 		}
-		fresh := 0
-		for _, at := range parts {
-			if !p.isNear(at.node) {
-				fresh++
-			}
+		if spent := p.spent(&layout{parts: [][]part{parts}}); compareLevels(spent, floor) > 0 {
+			floor = spent
 		}
-		floor = max(floor, fresh)
 	}
+	if nodes := p.floorByCards(cards); nodes > floor[0] {
+		floor = [maxLayers]int{nodes}
+	}
+	return floor
+}
+
+// floorByCards is the number of other nodes without which there are fewer free cards than needed.
+func (p *Planner) floorByCards(cards int) int {
 	var free []int
 	for _, i := range p.domain {
 		switch v := p.problem.Nodes[i].View; {
@@ -144,10 +172,10 @@ func (p *Planner) floor(want []int) int {
 		byCards++
 		cards -= free[len(free)-byCards]
 	}
-	return max(floor, byCards)
+	return byCards
 }
 
-// newSearch prepares a search of the domain at hand: nodes with more free cards first, then by name.
+// newSearch prepares a search of the domain at hand: nodes with more free cards first.
 func (p *Planner) newSearch(steps int) *search {
 	s := &search{p: p, steps: steps}
 	free := func(i int) int {
@@ -158,7 +186,7 @@ func (p *Planner) newSearch(steps int) *search {
 	}
 	order := slices.Clone(p.domain)
 	slices.SortFunc(order, func(a, b int) int {
-		return cmp.Or(cmp.Compare(free(b), free(a)), cmp.Compare(p.problem.Nodes[a].Name, p.problem.Nodes[b].Name))
+		return cmp.Or(cmp.Compare(free(b), free(a)), p.compareNodes(a, b))
 	})
 	groups := map[string]int{}
 	var key []byte
@@ -177,10 +205,25 @@ func (p *Planner) newSearch(steps int) *search {
 			s.touched[g]++
 		}
 	}
+	if p.problem.Fabric != nil {
+		s.addDomains()
+	}
 	return s
 }
 
-// stateKey is all of a node that a search depends on.
+// addDomains notes the domains of the nodes.
+func (s *search) addDomains() {
+	for k := 1; k < s.p.root; k++ {
+		y := &s.p.tree.layers[k]
+		l := searchLayer{near: y.near, touched: make([]int32, y.domains())}
+		for _, i := range s.nodes {
+			l.of = append(l.of, y.of[s.p.tree.slotOf[i]])
+		}
+		s.domains = append(s.domains, l)
+	}
+}
+
+// stateKey is all of a node that a search depends on, the domain that it is in included.
 func (p *Planner) stateKey(b []byte, i int) []byte {
 	n := &p.problem.Nodes[i]
 	var roles uint64
@@ -195,6 +238,9 @@ func (p *Planner) stateKey(b []byte, i int) []byte {
 		near = 1
 	}
 	b = append(b, near)
+	if p.problem.Fabric != nil && p.root > 1 {
+		b = binary.BigEndian.AppendUint32(b, uint32(p.tree.layers[1].of[p.tree.slotOf[i]]))
+	}
 	for _, have := range n.Free {
 		b = binary.BigEndian.AppendUint64(b, uint64(have))
 	}
@@ -212,6 +258,9 @@ func (p *Planner) stateKey(b []byte, i int) []byte {
 func (s *search) run(want []int) {
 	s.p.rooms.reset(len(s.p.problem.Nodes))
 	clear(s.touched)
+	for k := range s.domains {
+		clear(s.domains[k].touched)
+	}
 	s.items = s.items[:0]
 	for _, k := range s.p.order {
 		for range want[k] {
@@ -219,30 +268,35 @@ func (s *search) run(want []int) {
 		}
 	}
 	s.at = make([]int, len(s.items))
-	s.place(0, 0)
+	before := s.steps
+	s.place(0, [maxLayers]int{})
+	s.p.budget -= before - max(0, s.steps)
 }
 
-// place places the members from i on; fresh counts the nodes used that the running part of the gang does not use. It
-// returns true to end the search.
-func (s *search) place(i, fresh int) bool {
+// place places the members from i on; spent counts the nodes and domains used that the running part of the gang does not
+// use. It returns true to end the search.
+func (s *search) place(i int, spent [maxLayers]int) bool {
 	s.deepest = max(s.deepest, i)
 	if i == len(s.items) {
-		s.best, s.fresh = slices.Clone(s.at), fresh
-		return fresh <= s.floor
+		s.best, s.spent = slices.Clone(s.at), spent
+		return compareLevels(spent, s.floor) <= 0
 	}
 	first := 0
 	if i > 0 && s.items[i-1] == s.items[i] {
 		first = s.at[i-1]
 	}
 	for _, costs := range [2]bool{false, true} {
-		next := fresh
-		if costs {
-			next++
-		}
 		s.steps -= (len(s.nodes) - first) / scanStep
-		for k := first; k < len(s.nodes) && next < s.fresh; k++ {
+		for k := first; k < len(s.nodes); k++ {
 			touched := s.turn[k] < s.touched[s.group[k]]
 			if s.turn[k] > s.touched[s.group[k]] || costs == (touched || s.near[k]) {
+				continue
+			}
+			next := spent
+			if costs {
+				next = s.beside(spent, k)
+			}
+			if compareLevels(next, s.spent) >= 0 {
 				continue
 			}
 			if s.steps--; s.steps < 0 {
@@ -256,8 +310,20 @@ func (s *search) place(i, fresh int) bool {
 	return false
 }
 
+// beside adds a node that is not used yet, and the domains that it opens.
+func (s *search) beside(spent [maxLayers]int, k int) [maxLayers]int {
+	spent[0]++
+	for j := range s.domains {
+		l := &s.domains[j]
+		if d := l.of[k]; l.touched[d] == 0 && !l.near[d] {
+			spent[j+1]++
+		}
+	}
+	return spent
+}
+
 // try places member i on node k and goes on.
-func (s *search) try(i, k, fresh int) bool {
+func (s *search) try(i, k int, spent [maxLayers]int) bool {
 	c := &s.p.class[s.items[i]]
 	m := s.p.room(s.nodes[k])
 	if s.p.left(c, m, 1) == 0 {
@@ -269,18 +335,26 @@ func (s *search) try(i, k, fresh int) bool {
 		return true
 	}
 	if m.members == 1 {
-		s.touched[s.group[k]]++
+		s.touch(k, 1)
 	}
 	s.at[i] = k
-	if s.place(i+1, fresh) {
+	if s.place(i+1, spent) {
 		return true
 	}
 	m = s.p.room(s.nodes[k])
 	s.p.give(c, m, &u)
 	if m.members == 0 {
-		s.touched[s.group[k]]--
+		s.touch(k, -1)
 	}
 	return false
+}
+
+// touch counts a node in or out.
+func (s *search) touch(k, by int) {
+	s.touched[s.group[k]] += by
+	for j := range s.domains {
+		s.domains[j].touched[s.domains[j].of[k]] += int32(by)
+	}
 }
 
 // layout is the best arrangement.

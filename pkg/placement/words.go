@@ -22,6 +22,14 @@ func (a *Amounts) free() string {
 	return "free " + a.unit() + " are"
 }
 
+// freeUnit names what is free, in the plural.
+func (a *Amounts) freeUnit() string {
+	if a.Kind == allocate.KindShare {
+		return "of free GPU memory"
+	}
+	return "free " + a.unit()
+}
+
 // unit names what is counted, in the plural.
 func (a *Amounts) unit() string {
 	if a.Kind == allocate.KindMIG {

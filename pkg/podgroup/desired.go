@@ -34,6 +34,8 @@ type Desired struct {
 	Running, Succeeded, Failed int32
 	// Reason is one sentence on what the gang waits for, "" if it does not wait.
 	Reason string
+	// Layout is where the members are, in the form of v1alpha1.Layout; "" leaves alone what is written.
+	Layout string
 	// StartTime is when the gang was first tried, nil if it was not. It is written to the second.
 	StartTime *time.Time
 	// Parked are the members that must show Reason because no scheduling cycle ever did it.

@@ -28,6 +28,8 @@ type entry struct {
 	// shown is what the API shows, as last seen or written. It is nil if that is not known, which is so from a failed
 	// write to the next good one.
 	shown *shown
+	// layout is the layout that the API shows, as last seen or written.
+	layout string
 	// tried is true once a write began. What an informer delivers afterwards may be older than that write.
 	tried bool
 	// reported is the reason of the last event.
@@ -92,16 +94,22 @@ func (e *entry) set(d Desired, now time.Time) {
 	e.told = kept
 }
 
-// writes says which of the two writes to the PodGroup are missing.
-func (e *entry) writes() (statusToo, reasonToo bool) {
+// missing are the writes to a PodGroup that are missing.
+type missing struct{ status, reason, layout bool }
+
+func (m missing) any() bool { return m.status || m.reason || m.layout }
+
+// writes says which writes to the PodGroup are missing.
+func (e *entry) writes() missing {
 	if !e.wanted || e.desired.Absent {
-		return false, false
+		return missing{}
 	}
 	ours := e.desired.Phase != ""
-	if e.shown == nil {
-		return ours, true
+	m := missing{status: ours, reason: true, layout: e.desired.Layout != "" && e.desired.Layout != e.layout}
+	if e.shown != nil {
+		m.status, m.reason = ours && e.shown.status != e.desired.status(), e.shown.reason != e.desired.Reason
 	}
-	return ours && e.shown.status != e.desired.status(), e.shown.reason != e.desired.Reason
+	return m
 }
 
 // parked returns up to limit parked pods that do not show the reason, and whether there are any. It returns none while

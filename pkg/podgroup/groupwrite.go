@@ -18,6 +18,8 @@ import (
 const (
 	// fieldManager owns the fields that the Writer applies.
 	fieldManager = "gpu-topology-scheduler"
+	// layoutManager owns the layout, which stands however often the reason is applied anew.
+	layoutManager = fieldManager + "-layout"
 	// callTimeout bounds one write, so that one that hangs holds up the next batch no longer.
 	callTimeout = 10 * time.Second
 
@@ -39,8 +41,8 @@ const (
 
 // groupWrite is one group's part of a batch, and what came of it.
 type groupWrite struct {
-	desired              Desired
-	statusToo, reasonToo bool
+	desired Desired
+	missing missing
 
 	outcome outcome
 	err     error
@@ -51,7 +53,7 @@ type groupWrite struct {
 func (w *Writer) writeGroup(ctx context.Context, g *groupWrite) {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
-	if g.statusToo {
+	if g.missing.status {
 		o, err := w.applyStatus(ctx, &g.desired)
 		if err == nil && o.UID != types.UID(g.desired.UID) {
 			// The server takes nothing but the status from this request, so only the answer tells whose it became.
@@ -63,9 +65,15 @@ func (w *Writer) writeGroup(ctx context.Context, g *groupWrite) {
 			return
 		}
 	}
-	if g.reasonToo {
+	if g.missing.reason {
 		if err := w.applyReason(ctx, &g.desired); err != nil {
 			w.judge(ctx, g, fmt.Errorf("apply annotation %s: %w", v1alpha1.WaitingReasonAnnotation, err))
+			return
+		}
+	}
+	if g.missing.layout {
+		if err := w.applyLayout(ctx, &g.desired); err != nil {
+			w.judge(ctx, g, fmt.Errorf("apply annotation %s: %w", v1alpha1.LayoutAnnotation, err))
 			return
 		}
 	}
@@ -93,6 +101,15 @@ func (w *Writer) applyReason(ctx context.Context, d *Desired) error {
 	}
 	_, err := w.groups.SchedulingV1alpha1().PodGroups(d.Namespace).Apply(ctx, group,
 		metav1.ApplyOptions{FieldManager: fieldManager, Force: true})
+	return err
+}
+
+// applyLayout writes the layout. What applies to the UID of applyReason holds here.
+func (w *Writer) applyLayout(ctx context.Context, d *Desired) error {
+	group := applyv1alpha1.PodGroup(d.Name, d.Namespace).WithUID(types.UID(d.UID)).
+		WithAnnotations(map[string]string{v1alpha1.LayoutAnnotation: d.Layout})
+	_, err := w.groups.SchedulingV1alpha1().PodGroups(d.Namespace).Apply(ctx, group,
+		metav1.ApplyOptions{FieldManager: layoutManager, Force: true})
 	return err
 }
 

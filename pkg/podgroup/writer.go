@@ -14,6 +14,7 @@ import (
 	schedulingv1alpha1 "sigs.k8s.io/scheduler-plugins/apis/scheduling/v1alpha1"
 	"sigs.k8s.io/scheduler-plugins/pkg/generated/clientset/versioned"
 
+	"github.com/gputopology/gpu-topology-scheduler/pkg/apis/gputopology/v1alpha1"
 	"github.com/gputopology/gpu-topology-scheduler/pkg/gang"
 )
 
@@ -65,6 +66,7 @@ func (w *Writer) Seen(g Group) {
 	e := w.entry(types.NamespacedName{Namespace: g.Namespace, Name: g.Name}, g.UID)
 	if !e.tried {
 		e.shown = &shown{status: statusOf(o), reason: reasonOf(o)}
+		e.layout = o.Annotations[v1alpha1.LayoutAnnotation]
 		e.reported = e.shown.reason
 	}
 }
@@ -169,16 +171,16 @@ func (w *Writer) take(now time.Time) (writes []groupWrite, pods []podWrite, even
 				events = append(events, e.desired)
 			}
 		}
-		statusToo, reasonToo := e.writes()
-		if (statusToo || reasonToo) && e.retry.due(now) {
+		m := e.writes()
+		if m.any() && e.retry.due(now) {
 			e.tried = true
-			writes = append(writes, groupWrite{desired: e.desired, statusToo: statusToo, reasonToo: reasonToo})
+			writes = append(writes, groupWrite{desired: e.desired, missing: m})
 		}
 		parked, owed := e.parked(now, batchPods-len(pods))
 		for _, pod := range parked {
 			pods = append(pods, podWrite{group: e.desired.UID, pod: pod, reason: e.desired.Reason})
 		}
-		if !statusToo && !reasonToo && !owed {
+		if !m.any() && !owed {
 			delete(w.dirty, key)
 		}
 	}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/gputopology/gpu-topology-scheduler/pkg/ledger"
 	"github.com/gputopology/gpu-topology-scheduler/pkg/placement"
+	"github.com/gputopology/gpu-topology-scheduler/pkg/topology"
 )
 
 // maxSurveys is for how many kinds of gangs what is known of the nodes is kept. A cluster runs jobs of few shapes; a survey
@@ -21,6 +22,9 @@ type known struct {
 	bars  [][]uint8
 	seen  []version
 	nodes []placement.Node
+	// fabric is what the nodes' positions were taken from; placed says that they were.
+	fabric *topology.Fabric
+	placed bool
 }
 
 // version says of which state of a node an entry of known is.
@@ -71,7 +75,7 @@ func (k *known) fit(infos []fwk.NodeInfo) {
 func (k *known) rebuild(infos []fwk.NodeInfo) {
 	width := k.d.len()
 	amounts := make([]int64, 2*width*len(infos))
-	k.nodes, k.seen = make([]placement.Node, len(infos)), make([]version, len(infos))
+	k.nodes, k.seen, k.placed = make([]placement.Node, len(infos)), make([]version, len(infos)), false
 	for i, info := range infos {
 		k.seen[i] = outdated
 		k.nodes[i] = placement.Node{
@@ -79,4 +83,15 @@ func (k *known) rebuild(infos []fwk.NodeInfo) {
 		}
 		amounts = amounts[2*width:]
 	}
+}
+
+// locate gives the nodes their positions in the fabric.
+func (k *known) locate(f *topology.Fabric) {
+	if k.placed && k.fabric == f {
+		return
+	}
+	for i := range k.nodes {
+		k.nodes[i].Position = positionOf(f, k.nodes[i].Name)
+	}
+	k.fabric, k.placed = f, true
 }

@@ -23,8 +23,9 @@ import (
 //	the pod itself is changed              -> it asks for less, or names another group
 //
 // What PreEnqueue waits for (the PodGroup, the siblings) is no event of the scheduler: the book activates the members. Of
-// all members of a gang only the first is woken, since it plans for all; while the gang backs off, the book remembers the
-// event instead. As in GPUTopology, each hint first makes sure that the ledger has heard of the event.
+// all members of a gang only the first is woken, since it plans for all. It is not the queue that wakes it but the book, all
+// gangs that an event may help together, or once they have rested: priority decides who is first, not the order of hints.
+// As in GPUTopology, each hint first makes sure that the ledger has heard of the event.
 func (p *Plugin) EventsToRegister(context.Context) ([]fwk.ClusterEventWithHint, error) {
 	events := []fwk.ClusterEventWithHint{
 		{Event: fwk.ClusterEvent{Resource: fwk.AssignedPod, ActionType: fwk.Delete | fwk.UpdatePodScaleDown}, QueueingHintFn: p.afterPodChange},
@@ -98,7 +99,7 @@ func (p *Plugin) afterSliceChange(_ klog.Logger, pod *v1.Pod, oldObj, newObj any
 	return hint, nil
 }
 
-// cure asks the book whether this pod is the one to be woken. Nothing but a change of itself helps a pod of two groups.
+// cure tells the book, and asks whether the queue is to wake this pod. Nothing but a change of itself helps a pod of two groups.
 func (p *Plugin) cure(pod *v1.Pod) fwk.QueueingHint {
 	if !book.NamesBoth(pod) && p.book.MayCure(pod) {
 		return fwk.Queue

@@ -32,22 +32,29 @@ func TestHints(t *testing.T) {
 	asksAnew.Generation++
 	moved := lead.DeepCopy()
 	moved.Labels["scheduling.x-k8s.io/pod-group"] = "b"
+	group := "g"
+	both := lead.DeepCopy()
+	both.Spec.SchedulingGroup = &v1.PodSchedulingGroup{PodGroupName: &group}
+	native := both.DeepCopy()
+	native.Labels = nil
 	tests := map[string]struct {
 		hint     fwk.QueueingHintFn
 		waiting  *v1.Pod
 		old, new any
 		want     fwk.QueueingHint
 	}{
-		"a pod ended, for the first member":   {f.afterPodChange, lead, ended, nil, fwk.Queue},
+		"a pod ended, for the first member":   {f.afterPodChange, lead, ended, nil, fwk.QueueSkip},
 		"a pod ended, for another member":     {f.afterPodChange, second, ended, nil, fwk.QueueSkip},
 		"a pod ended, for a pod of no gang":   {f.afterPodChange, single, ended, nil, fwk.Queue},
-		"a node came, for the first member":   {f.afterNodeChange, lead, nil, node, fwk.Queue},
+		"a node came, for the first member":   {f.afterNodeChange, lead, nil, node, fwk.QueueSkip},
 		"a node came, for another member":     {f.afterNodeChange, second, nil, node, fwk.QueueSkip},
-		"the GPU driver published":            {f.afterSliceChange, lead, nil, slice("gpu.nvidia.com"), fwk.Queue},
+		"the GPU driver published":            {f.afterSliceChange, lead, nil, slice("gpu.nvidia.com"), fwk.QueueSkip},
 		"another driver published":            {f.afterSliceChange, lead, nil, slice("nic.example.com"), fwk.QueueSkip},
 		"it asks for something else":          {f.afterOwnChange, lead, lead, asksAnew, fwk.Queue},
 		"it names another gang":               {f.afterOwnChange, lead, lead, moved, fwk.Queue},
 		"only its status changed":             {f.afterOwnChange, lead, lead, lead.DeepCopy(), fwk.QueueSkip},
+		"it names one group instead of two":   {f.afterOwnChange, native, both, native, fwk.Queue},
+		"a pod ended, for one of two groups":  {f.afterPodChange, both, ended, nil, fwk.QueueSkip},
 		"another pod asks for something else": {f.afterOwnChange, second, lead, asksAnew, fwk.QueueSkip},
 	}
 	for name, tt := range tests {

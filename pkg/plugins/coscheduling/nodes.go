@@ -14,6 +14,7 @@ import (
 	"github.com/gputopology/gpu-topology-scheduler/pkg/placement"
 	"github.com/gputopology/gpu-topology-scheduler/pkg/record"
 	"github.com/gputopology/gpu-topology-scheduler/pkg/request"
+	"github.com/gputopology/gpu-topology-scheduler/pkg/topology"
 )
 
 // What may keep a gang off a node, in the words of rejections; see placement.Problem.Bars.
@@ -27,12 +28,13 @@ const (
 	barCards
 	barDialect
 	barNominated
+	barInterconnect
 )
 
 var barNames = []string{
 	"not ready, unreachable or with a stale lease", "cordoned", "tainted", "not selected by node selector or affinity",
 	"has refused a member lately", "kept for another gang", "GPUs in contradiction or without description", "GPUs that a record dialect cannot name",
-	"promised to a nominated pod",
+	"promised to a nominated pod", "without the interconnect that the gang requires",
 }
 
 // survey turns the scheduler's nodes into those of a problem.
@@ -48,12 +50,15 @@ type survey struct {
 	// coming is what planned members will use, by node; stale are the nodes that stopped to renew their lease.
 	coming map[ledger.NodeName][]int64
 	stale  map[string]bool
+	// interconnect is what the gang requires of a node, "" for nothing.
+	interconnect string
 }
 
 // survey returns what the gang may use. The nodes are those of the scheduler's snapshot, whose assumed pods are counted;
 // members that are planned and not assumed yet, and nominated pods, are subtracted.
-func (s *survey) survey(infos []fwk.NodeInfo) []placement.Node {
+func (s *survey) survey(f *topology.Fabric, infos []fwk.NodeInfo) []placement.Node {
 	s.fit(infos)
+	s.locate(f)
 	cards := s.plugin.engine.Ledger()
 	for i, info := range infos {
 		n := &s.nodes[i]
@@ -135,6 +140,10 @@ func (s *survey) amounts(info fwk.NodeInfo, n *placement.Node) {
 func (s *survey) adjust(info fwk.NodeInfo, n *placement.Node) bool {
 	if bar := s.barOf(n.Name); bar != 0 {
 		n.Roles, n.Bars = 0, s.bars[bar]
+		return true
+	}
+	if s.interconnect != "" && n.View != nil && !connected(n.View.Topology, s.interconnect) {
+		n.Roles, n.Bars = 0, s.bars[barInterconnect]
 		return true
 	}
 	changed := false

@@ -119,11 +119,16 @@ func (p *Plugin) catchUp(infos []fwk.NodeInfo) bool {
 func (p *Plugin) problem(a *book.Admission, roles []*role, at []int, infos []fwk.NodeInfo) (*placement.Problem, string) {
 	s := &survey{
 		known: p.knownFor(roles), plugin: p, a: a, turn: p.book.Withheld(), lead: a.Candidates[0].Pod, priority: priorityOf(a),
-		stale: p.engine.StaleNodes(),
+		stale: p.engine.StaleNodes(), interconnect: a.Wish.Interconnect,
 	}
 	s.load(p.book.Coming())
+	f, allowCrossZone := p.engine.Fabric(), true
+	if args := p.engine.FabricArgs(); args != nil {
+		allowCrossZone = args.AllowCrossZone
+	}
+	asked, fault := wishOf(f, a, roles)
 	problem := &placement.Problem{
-		Group: a.Group.String(), Resources: s.d.names(roles), Bars: barNames, Need: a.Need, Nodes: s.survey(infos),
+		Group: a.Group.String(), Resources: s.d.names(roles), Bars: barNames, Need: a.Need, Nodes: s.survey(f, infos),
 		Roles: make([]placement.Role, len(roles)), Members: make([]placement.Member, len(a.Candidates)),
 	}
 	for i, r := range roles {
@@ -132,11 +137,10 @@ func (p *Plugin) problem(a *book.Admission, roles []*role, at []int, infos []fwk
 	for i, c := range a.Candidates {
 		problem.Members[i] = placement.Member{UID: ledger.PodUID(c.Pod.UID), Role: at[i], Rank: c.Rank}
 	}
-	if len(a.Mates) > 0 {
-		problem.Near = map[ledger.NodeName]bool{}
-		for _, m := range a.Mates {
-			problem.Near[m.Node] = true
-		}
+	problem.Fabric, problem.Placed = f, p.fixed(f, a.Mates, roles)
+	asked.describe(problem, allowCrossZone)
+	if fault != "" {
+		return problem, fault
 	}
 	return problem, s.lacks(infos, problem.Nodes)
 }

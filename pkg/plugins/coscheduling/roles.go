@@ -134,7 +134,7 @@ func sameAsk(a, b *v1.Pod) bool {
 		sameContainers(a.Spec.Containers, b.Spec.Containers) &&
 		reflect.DeepEqual(a.Spec.Overhead, b.Spec.Overhead) &&
 		reflect.DeepEqual(a.Spec.Resources, b.Spec.Resources) &&
-		sameWish(a.Annotations, b.Annotations) && sameName(a, b)
+		sameWish(a.Annotations, b.Annotations) && sameLevels(a, b) && sameName(a, b)
 }
 
 func sameName(a, b *v1.Pod) bool {

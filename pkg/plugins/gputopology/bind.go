@@ -3,12 +3,14 @@ package gputopology
 import (
 	"context"
 	"fmt"
+	"strconv"
 
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
 
+	"github.com/gputopology/gpu-topology-scheduler/pkg/apis/gputopology/v1alpha1"
 	"github.com/gputopology/gpu-topology-scheduler/pkg/record"
 )
 
@@ -35,6 +37,9 @@ func (p *Plugin) Bind(ctx context.Context, state fwk.CycleState, pod *v1.Pod, no
 	})
 	if err != nil {
 		return fwk.AsStatus(fmt.Errorf("allocation record: %w", err))
+	}
+	if _, own := pod.Annotations[v1alpha1.RankAnnotation]; reserved.Rank != nil && !own {
+		annotations[v1alpha1.RankAnnotation] = strconv.Itoa(int(*reserved.Rank)) // for the downward API
 	}
 	err = p.engine.Bind(ctx, p.handle, &v1.Binding{
 		ObjectMeta: metav1.ObjectMeta{Namespace: pod.Namespace, Name: pod.Name, UID: pod.UID, Annotations: annotations},

@@ -1,0 +1,121 @@
+package placement
+
+import (
+	"slices"
+)
+
+// best returns the domain of layer k, from one to before another, that holds want members at the least cost, and that
+// cost: with the wider domains around it up to the root's layer, which is root. -1 if none holds them.
+func (z *knapsack) best(k, from, to, want, root int) (int, cost) {
+	at, least := -1, never
+	for d := from; d < to; d++ {
+		c := z.least(k, d, want)
+		if c == never {
+			continue
+		}
+		for outer := k + 1; outer < root; outer++ {
+			c = c.plus(z.own(outer, int(z.tree.layers[outer].of[z.tree.layers[k].first[d]])))
+		}
+		if c.less(least) {
+			at, least = d, c
+		}
+	}
+	return at, least
+}
+
+// settle chooses one of the domains of layer k, from one to before another, for want members of the class: the one that
+// costs the least, with the fastest ring for its numbers of domains. It leaves in the knapsack the members that each node
+// holds at that speed. -1 if none holds them.
+//
+// A ring is as fast as its slowest part. So the fastest one is found by asking, for one rate after the other, whether the
+// numbers of domains stay the same if only nodes are used that are as fast.
+func (p *Planner) settle(c *class, k, from, to, want, root int) int {
+	z := &p.knap
+	d, least := z.best(k, from, to, want, root)
+	if d < 0 || c.way == noCards {
+		return d
+	}
+	p.learn(c, k, want)
+	values := p.speeds.values()
+	held := slices.Clone(z.held)
+	low, high := 0, len(values)-1
+	for low < high {
+		middle := (low + high + 1) / 2
+		z.held = p.speeds.atLeast(values[middle], held, z.held)
+		z.load()
+		at, cost := z.best(k, from, to, want, root)
+		if at >= 0 && cost.within(z.counts) == least.within(z.counts) {
+			low, d = middle, at
+		} else {
+			high = middle - 1
+		}
+	}
+	if len(values) > 1 {
+		z.held = p.speeds.atLeast(values[low], held, z.held)
+		z.load()
+	}
+	return d
+}
+
+// prepare fills the knapsack for members of the class, which are in rank order, in domains of layer root: held says how
+// many a node holds.
+func (p *Planner) prepare(c *class, root int, members []int, held func(node int) int) {
+	z, t, want := &p.knap, &p.tree, max(1, len(members))
+	z.tree, z.far = t, p.far(members)
+	z.held = append(z.held[:0], make([]int32, len(t.slots))...)
+	z.free = append(z.free[:0], make([]int32, len(t.slots))...)
+	for s := range t.slots {
+		i := int(t.slots[s].node)
+		if i < 0 {
+			continue
+		}
+		n := &p.problem.Nodes[i]
+		z.held[s] = int32(min(want, held(i)))
+		switch {
+		case c.way == noCards || c.way == oneShare:
+			z.free[s] = z.held[s]
+		case n.View != nil:
+			z.free[s] = int32(n.View.Free.Len())
+		}
+	}
+	z.slice, z.sliceAt = 1, 0
+	if y := p.problem.Slice; y.Size > 1 && c.way != noCards {
+		z.slice, z.sliceAt, z.slices = y.Size, t.layerOf[y.Level], len(p.groups(members))
+	}
+	z.load()
+	p.scaleTo(root, want)
+}
+
+// scaleTo lays out the costs of want members in one domain of layer root.
+func (p *Planner) scaleTo(root, want int) {
+	z, domains := &p.knap, [maxLayers]int{}
+	for k := range p.tree.layers {
+		domains[k] = p.tree.layers[k].domains()
+	}
+	room, crossings := z.room(root, want), 0
+	if z.far != nil {
+		crossings = 2 * len(p.tree.layers) * min(room, len(z.held))
+	}
+	z.scale = newScale(root, room, domains, crossings, int(z.freeTo[len(z.held)]))
+}
+
+// limitOf returns the widest layer of which the gang may use one domain.
+func (p *Planner) limitOf() int {
+	k := len(p.tree.layers) - 1
+	if p.problem.HasRequired {
+		k = min(k, p.tree.layerOf[p.problem.Required])
+	}
+	if l := p.problem.Ceiling; p.problem.HasCeiling && p.problem.Fabric.Known(l) {
+		k = min(k, p.tree.layerOf[l])
+	}
+	return k
+}
+
+// limitOfClass returns the widest layer of which members of the class may use one domain.
+func (p *Planner) limitOfClass(c *class) int {
+	k := len(p.tree.layers) - 1
+	if r := &p.problem.Roles[c.role]; r.HasRequired {
+		k = min(k, p.tree.layerOf[r.Required])
+	}
+	return k
+}
