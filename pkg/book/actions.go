@@ -3,6 +3,7 @@ package book
 import (
 	"context"
 	"maps"
+	"math"
 	"slices"
 	"time"
 
@@ -113,8 +114,8 @@ func (b *Book) settle(uid ledger.PodUID, v verdict) bool {
 	return true
 }
 
-// GiveBack is the end of a reservation that a plan made: planID is the plan's name. A reservation of a plan that is not in
-// force any more holds nothing, and must not take anything from the plan that is.
+// GiveBack is the end of a reservation: planID is the name of the plan that it came from, "" if none. One that is not of the
+// plan in force holds nothing of what that plan holds, and must not take anything from it.
 func (b *Book) GiveBack(uid ledger.PodUID, planID string) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -146,13 +147,15 @@ const (
 	minPeriod  = 10 * time.Millisecond
 	// retryPeriod is how soon open verdicts and vanished members are looked at again.
 	retryPeriod = 50 * time.Millisecond
+	// curePeriod is how long cures are gathered: longer than the queue takes to tell all pods of one event.
+	curePeriod = 10 * time.Millisecond
 )
 
 // step does what is due and returns when there is more to do.
 func (b *Book) step() time.Duration {
 	b.mu.Lock()
 	now := b.clock.Now()
-	b.tick(now)
+	b.hurry(now, min(b.cure(now), b.tick(now)))
 	b.retry(now)
 	b.expireTurn(now)
 	again := b.redirty(now)
@@ -171,17 +174,79 @@ func (b *Book) step() time.Duration {
 	return next
 }
 
-// tick feeds the time to the gangs that asked for it.
-func (b *Book) tick(now time.Time) {
+// cure tells the gangs that something may help of it: their first members are activated, or will be once they have rested.
+// It returns the lowest priority among those activated.
+func (b *Book) cure(now time.Time) int64 {
+	if len(b.cured) == 0 && !b.curedAll || now.Before(b.curedAt.Add(curePeriod)) {
+		return nobody
+	}
+	if b.curedAll {
+		maps.Copy(b.cured, b.waiting())
+		b.curedAll = false
+	}
+	defer clear(b.cured)
+	return b.tell(b.cured, gang.Cured{})
+}
+
+// nobody is the priority where no gang was activated, above that of any pod.
+const nobody = math.MaxInt64
+
+// tell feeds gangs an event. It returns the lowest priority among those that are tried for it.
+func (b *Book) tell(groups map[*group]bool, e gang.Event) int64 {
+	lowest := int64(nobody)
+	for _, g := range sortedGroups(groups) {
+		waited := g.state != nil && !g.state.Woken()
+		b.apply(g, e)
+		if waited && g.state.Woken() {
+			lowest = min(lowest, g.priority())
+		}
+	}
+	return lowest
+}
+
+// hurry ends the rest of gangs above a priority at which gangs are tried, where something happened since they failed: rest
+// keeps a gang from being tried too often, and must not let another one get ahead of it.
+func (b *Book) hurry(now time.Time, above int64) {
+	if above == nobody {
+		return
+	}
+	resting := map[*group]bool{}
+	for _, g := range b.groups {
+		if g.state != nil && g.state.Cured() && now.Before(g.state.RetryAt()) && g.priority() > above {
+			resting[g] = true
+		}
+	}
+	b.tell(resting, gang.Urgent{})
+}
+
+// priority is that of the first pending member.
+func (g *group) priority() int64 {
+	lead, _ := g.state.Lead()
+	if m := g.members[lead]; m != nil && m.pod.Spec.Priority != nil {
+		return int64(*m.pod.Spec.Priority)
+	}
+	return 0
+}
+
+// tick feeds the time to the gangs that asked for it. It returns the lowest priority among those activated.
+func (b *Book) tick(now time.Time) int64 {
+	if b.soonest.IsZero() || now.Before(b.soonest) {
+		return nobody
+	}
 	ripe := map[*group]bool{}
 	for g, at := range b.due {
 		if !at.After(now) {
 			ripe[g] = true
 		}
 	}
-	for _, g := range sortedGroups(ripe) {
-		b.apply(g, gang.Tick{})
+	lowest := b.tell(ripe, gang.Tick{})
+	b.soonest = time.Time{}
+	for _, at := range b.due {
+		if b.soonest.IsZero() || at.Before(b.soonest) {
+			b.soonest = at
+		}
 	}
+	return lowest
 }
 
 // retry looks again at verdicts that found nobody, and ends the grace of vanished members.
@@ -202,14 +267,17 @@ func (b *Book) retry(now time.Time) {
 // nextDue is the time until the loop has to run again. The caller holds mu.
 func (b *Book) nextDue(now time.Time) time.Duration {
 	next := idlePeriod
-	for _, at := range b.due {
-		next = min(next, at.Sub(now))
+	if !b.soonest.IsZero() {
+		next = min(next, b.soonest.Sub(now))
 	}
 	if w := b.withheld.Load(); w != nil {
 		next = min(next, w.until.Sub(now))
 	}
 	if len(b.unsettled) > 0 || len(b.vanished) > 0 {
 		next = min(next, retryPeriod)
+	}
+	if len(b.cured) > 0 || b.curedAll {
+		next = min(next, b.curedAt.Add(curePeriod).Sub(now))
 	}
 	return next
 }

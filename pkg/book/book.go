@@ -99,12 +99,18 @@ type Book struct {
 	coming map[ledger.PodUID]*member
 	lost   map[ledger.NodeName]bool
 	due    map[*group]time.Time
-	dirty  map[*group]bool
+	// soonest is no later than any of due, zero while none is known: the loop does not look through all gangs each time.
+	soonest time.Time
+	dirty   map[*group]bool
 	// later are groups whose status has to be looked at again at a time.
 	later map[*group]time.Time
 	// unsettled are verdicts for pods that were not found waiting at Permit: they may be about to.
 	unsettled map[ledger.PodUID]verdict
 	vanished  map[ledger.PodUID]time.Time
+	// cured are the gangs that something may help, noted since curedAt; curedAll says that all that wait are among them.
+	cured    map[*group]bool
+	curedAll bool
+	curedAt  time.Time
 	// barred are the pods, by namespace/name, that were refused because of the turn.
 	barred    map[string]*v1.Pod
 	evictions map[ledger.PodUID]eviction
@@ -169,6 +175,7 @@ func New(l *ledger.Ledger, c clock.WithTicker) *Book {
 		placed: map[ledger.NodeName]map[ledger.PodUID]*member{}, lost: map[ledger.NodeName]bool{}, coming: map[ledger.PodUID]*member{},
 		due: map[*group]time.Time{}, dirty: map[*group]bool{}, later: map[*group]time.Time{}, unsettled: map[ledger.PodUID]verdict{},
 		vanished: map[ledger.PodUID]time.Time{}, outbox: newOutbox(), barred: map[string]*v1.Pod{},
+		cured: map[*group]bool{},
 	}
 }
 
@@ -212,6 +219,7 @@ func (b *Book) tidy(g *group) {
 	delete(b.due, g)
 	delete(b.dirty, g)
 	delete(b.later, g)
+	delete(b.cured, g)
 	if b.writer != nil {
 		b.writer.Forget(absentUID(g.key))
 	}

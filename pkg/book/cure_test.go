@@ -4,6 +4,8 @@ import (
 	"testing"
 	"time"
 
+	v1 "k8s.io/api/core/v1"
+
 	kit "github.com/gputopology/gpu-topology-scheduler/pkg/testkit"
 )
 
@@ -33,4 +35,68 @@ func TestCureWhileTheLeadStandsInTheQueue(t *testing.T) {
 		t.Errorf("%d of 2 are bound after the gang has rested", bound)
 	}
 	b.check()
+}
+
+// TestCuredGangsAreTriedByPriority: one event may help two gangs, and the queue asks for the one of lower priority first. The
+// loop, which runs in between, does not let it get ahead.
+func TestCuredGangsAreTriedByPriority(t *testing.T) {
+	b := newBench(t)
+	b.node("n1", kit.N8s)
+	other := b.member("", "other", kit.GPUs(4))
+	b.create(other)
+	b.run()
+	b.group("low", 2)
+	b.group("high", 2)
+	low, high := b.members("low", 2, kit.GPUs(4)), b.members("high", 2, kit.GPUs(4), kit.Priority(1000))
+	b.create(low...)
+	b.create(high...)
+	b.run()
+	b.pass(time.Minute)
+	b.remove(other)
+	for _, pod := range []*v1.Pod{low[0], high[0]} {
+		if b.MayCure(pod) {
+			t.Errorf("the queue is to wake %s by itself", pod.Name)
+		}
+		b.run()
+	}
+	b.pass(curePeriod)
+	if bound := b.bound(high...); bound != 2 {
+		t.Errorf("%d of the two of high priority are bound, %d of the others", bound, b.bound(low...))
+	}
+	b.check()
+}
+
+// TestCaseB013RestLetsNobodyPass: the low gang was there first and has rested when cards come free, the high one failed a
+// moment ago and rests. The high one gets them, and the low one those that come free when it ends.
+func TestCaseB013RestLetsNobodyPass(t *testing.T) {
+	for _, late := range []time.Duration{0, 8 * time.Second} { // the low gang has rested, or rests as well and is ready first
+		b := newBench(t)
+		b.node("n1", kit.N8s)
+		other := b.member("", "other", kit.GPUs(4))
+		b.create(other)
+		b.run()
+		b.group("low", 2)
+		low := b.members("low", 2, kit.GPUs(4))
+		b.create(low...)
+		b.run()
+		b.pass(11*time.Second - late)
+		b.group("high", 2)
+		high := b.members("high", 2, kit.GPUs(4), kit.Priority(1000))
+		b.create(high...)
+		b.run()
+		b.pass(2 * time.Second)
+		b.remove(other)
+		b.cure()
+		b.pass(45 * time.Second)
+		if bound := b.bound(high...); bound != 2 {
+			t.Errorf("low rests until %s after high came: %d of the high gang are bound, %d of the low one", late, bound, b.bound(low...))
+		}
+		b.remove(high...)
+		b.cure()
+		b.pass(45 * time.Second)
+		if bound := b.bound(low...); bound != 2 {
+			t.Errorf("%d of the low gang are bound after the high one has ended", bound)
+		}
+		b.check()
+	}
 }

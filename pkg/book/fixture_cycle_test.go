@@ -34,20 +34,27 @@ func (b *bench) run() {
 	b.t.Helper()
 	for range 10000 {
 		b.step()
-		if b.permitted() || b.next() {
-			continue
+		if !b.permitted() && !b.next() && !b.activated() {
+			return
 		}
-		if pods := b.host.take(); len(pods) > 0 {
-			for _, pod := range pods {
-				if now := b.current(pod); now.Spec.NodeName == "" && b.host.waiting[pod.UID] == nil && b.stored(pod) {
-					b.offer(now)
-				}
-			}
-			continue
-		}
-		return
 	}
 	b.t.Fatalf("the scheduler does not come to rest")
+}
+
+// activated offers the pods that the book activated. One that is at Permit is remembered until it comes back, as the queue
+// does with pods in flight.
+func (b *bench) activated() bool {
+	pods := b.host.take()
+	for _, pod := range pods {
+		switch now := b.current(pod); {
+		case now.Spec.NodeName != "" || !b.stored(pod):
+		case b.host.waiting[pod.UID] != nil:
+			b.again[pod.UID] = true
+		default:
+			b.offer(now)
+		}
+	}
+	return len(pods) > 0
 }
 
 // next tries the first pod of the queue.
@@ -59,7 +66,9 @@ func (b *bench) next() bool {
 		return cmp.Or(cmp.Compare(priority(y), priority(x)), b.OrderOf(x, x.CreationTimestamp.UnixNano()).Compare(b.OrderOf(y, y.CreationTimestamp.UnixNano())))
 	})
 	delete(b.queue, first.UID)
-	b.cycle(first)
+	if what := b.cycle(first); what == "conflict" || what == "given back" {
+		b.failed[first.UID] = first // an error to the scheduler, which tries again after a while
+	}
 	return true
 }
 
@@ -193,10 +202,17 @@ func (b *bench) unreserve(pod *v1.Pod, planID string) {
 		b.GiveBack(ledger.PodUID(pod.UID), planID)
 	}
 	b.Unreserved(pod, planID, "pod "+pod.Name+" was rolled back")
+	if now := b.current(pod); b.again[pod.UID] && now.Spec.NodeName == "" && b.stored(pod) {
+		b.offer(now)
+	}
+	delete(b.again, pod.UID)
 }
 
 // plan finds places for as many candidates as are needed, in their order, on the first nodes that have room.
 func (b *bench) plan(a *Admission) ([]Place, string) {
+	if b.placing != nil {
+		return b.placing(a)
+	}
 	used := map[ledger.NodeName]int{}
 	var places []Place
 	for _, c := range a.Candidates {

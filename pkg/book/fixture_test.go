@@ -2,6 +2,8 @@ package book
 
 import (
 	"fmt"
+	"maps"
+	"slices"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
@@ -48,9 +50,14 @@ type bench struct {
 	store cache.Indexer
 	// queue is what the scheduler is about to try, by UID.
 	queue map[types.UID]*v1.Pod
+	// again are the pods at Permit that were activated meanwhile, failed those whose cycle ended with an error.
+	again  map[types.UID]bool
+	failed map[types.UID]*v1.Pod
 	// refuse, where it is set, is the filter chain: a text refuses the pod on the node.
 	refuse func(pod *v1.Pod, node string) string
-	uids   int
+	// placing, where it is set, plans instead of plan.
+	placing func(*Admission) ([]Place, string)
+	uids    int
 }
 
 // benchSettings are those of the fixture's key: permit timeout 30 s, backoff 10 s.
@@ -63,7 +70,7 @@ func benchSettings() Settings {
 func newBench(t fails, change ...func(*Settings)) *bench {
 	t.Helper()
 	b := &bench{
-		t: t, clock: testingclock.NewFakeClock(epoch), host: newFakeHost(), queue: map[types.UID]*v1.Pod{},
+		t: t, clock: testingclock.NewFakeClock(epoch), host: newFakeHost(), queue: map[types.UID]*v1.Pod{}, again: map[types.UID]bool{}, failed: map[types.UID]*v1.Pod{},
 		store: cache.NewIndexer(cache.MetaNamespaceKeyFunc, cache.Indexers{cache.NamespaceIndex: cache.MetaNamespaceIndexFunc}),
 	}
 	settings := benchSettings()
@@ -175,6 +182,12 @@ func (b *bench) pass(d time.Duration) {
 		by := min(d, time.Second)
 		b.clock.Step(by)
 		d -= by
+		for _, uid := range slices.Sorted(maps.Keys(b.failed)) {
+			if now := b.current(b.failed[uid]); now.Spec.NodeName == "" && b.stored(now) {
+				b.offer(now)
+			}
+		}
+		clear(b.failed)
 		b.run()
 	}
 }

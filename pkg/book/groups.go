@@ -1,6 +1,8 @@
 package book
 
 import (
+	"maps"
+
 	"k8s.io/apimachinery/pkg/runtime"
 
 	"github.com/gputopology/gpu-topology-scheduler/pkg/gang"
@@ -45,12 +47,14 @@ func (b *Book) GroupSeen(seen podgroup.Group) {
 		g.state = gang.New(g.key.String(), b.settings.Gang, seen.Spec)
 		g.state.Recorded(seen.RecordedSucceeded, seen.RecordedRan)
 		for _, m := range g.members {
-			b.apply(g, gang.MemberSeen{Sighting: m.sighting})
+			b.apply(g, gang.MemberSeen{Sighting: b.first(m)})
 		}
 		b.activateAll(g)
 	case before.Spec != seen.Spec:
 		b.apply(g, gang.SpecChanged{Spec: seen.Spec})
 		b.activateAll(g)
+	case before.Wish != seen.Wish || !maps.Equal(before.MinResources, seen.MinResources):
+		b.apply(g, gang.Cured{}) // what is not asked for any more may be what the gang waits for
 	}
 	b.changed(g)
 }

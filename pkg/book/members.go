@@ -120,6 +120,9 @@ func (b *Book) see(key GroupKey, pod *v1.Pod) *member {
 		m.plan = nil // the pod's record and the ledger have it from now on
 		delete(b.coming, uid)
 	}
+	if fresh {
+		seen = b.first(m)
+	}
 	b.apply(m.group, gang.MemberSeen{Sighting: seen})
 	return m
 }
@@ -141,6 +144,17 @@ func (b *Book) sighting(pod *v1.Pod) gang.Sighting {
 		Terminating: pod.DeletionTimestamp != nil,
 		NodeLost:    node != "" && b.lost[node],
 	}
+}
+
+// first is what a gang is told of a member that it does not know. Whether a plan bound the pod stands in its record. Where
+// somebody else keeps the status of PodGroups it cannot be told whether such a gang was whole since, so there it is not asked.
+func (b *Book) first(m *member) gang.Sighting {
+	seen := m.sighting
+	if text := m.pod.Annotations[v1alpha1.AllocationAnnotation]; text != "" && seen.Node != "" && !b.settings.External {
+		r, err := v1alpha1.ParseRecord(text)
+		seen.Together = err == nil && r.Plan != ""
+	}
+	return seen
 }
 
 // drop takes a member out of the book. The caller holds mu.

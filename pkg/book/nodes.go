@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	v1 "k8s.io/api/core/v1"
+	corelisters "k8s.io/client-go/listers/core/v1"
 
 	"github.com/gputopology/gpu-topology-scheduler/pkg/gang"
 	"github.com/gputopology/gpu-topology-scheduler/pkg/ledger"
@@ -29,14 +30,28 @@ func Reachable(node *v1.Node) bool {
 // NodeSeen brings the book in line with a node as the API shows it.
 func (b *Book) NodeSeen(node *v1.Node) { b.setLost(ledger.NodeName(node.Name), !Reachable(node)) }
 
+// NodeChanged is NodeSeen for the node as the informer's store has it: for those who hear of events late, or twice, and would
+// bring back a state that is over. Of a node that is not there any more NodeGone tells.
+func (b *Book) NodeChanged(name string, store corelisters.NodeLister) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if node, err := store.Get(name); err == nil {
+		b.lose(ledger.NodeName(name), !Reachable(node))
+	}
+}
+
 // NodeGone says that a node is deleted.
 func (b *Book) NodeGone(name string) { b.setLost(ledger.NodeName(name), true) }
 
-// setLost tells the gangs with members on the node. What is planned there is given back; members that run there are lost
-// to their gang until the node is back.
 func (b *Book) setLost(name ledger.NodeName, lost bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	b.lose(name, lost)
+}
+
+// lose tells the gangs with members on the node. What is planned there is given back; members that run there are lost to
+// their gang until the node is back. The caller holds mu.
+func (b *Book) lose(name ledger.NodeName, lost bool) {
 	if b.lost[name] == lost {
 		return
 	}

@@ -25,7 +25,10 @@ func (b *Book) changed(g *group) {
 	case g.state != nil:
 		if at, ok := g.state.Next(); ok {
 			b.due[g] = at
-			b.wake()
+			if b.soonest.IsZero() || at.Before(b.soonest) {
+				b.soonest = at
+				b.wake()
+			}
 		}
 		if fails := g.state.Failures(); fails != g.fails {
 			if fails > g.fails {

@@ -110,18 +110,36 @@ func (b *Book) waiting() map[*group]bool {
 	return out
 }
 
-// expireTurn ends a turn that brought nothing. The caller holds mu.
+// expireTurn ends a turn that brought nothing, or of which nobody is left to make use. The caller holds mu.
 func (b *Book) expireTurn(now time.Time) {
 	w := b.withheld.Load()
-	if w == nil || now.Before(w.until) {
+	if w == nil {
 		return
 	}
 	g := b.groups[w.Group]
+	if now.Before(w.until) {
+		if !g.waits() {
+			b.endTurn(w.Group)
+			if g != nil {
+				b.changed(g)
+			}
+		}
+		return
+	}
 	b.endTurn(w.Group)
 	if g != nil {
 		g.turnless = g.failures() // the next turn takes as many failures again
 		b.changed(g)
 	}
+}
+
+// waits reports whether the group is a gang with members that have no place.
+func (g *group) waits() bool {
+	if g == nil || g.state == nil {
+		return false
+	}
+	_, waits := g.state.Lead()
+	return waits
 }
 
 func (g *group) failures() int {

@@ -183,8 +183,5 @@ func (e *Engine) Profile(schedulerName string) *config.GPUTopologyArgs {
 // planID is the plan that the reservation came from, "" if none. It reports whether cards came free, and may be called any
 // number of times.
 func (e *Engine) GiveBack(uid ledger.PodUID, planID string) bool {
-	if planID == "" {
-		return e.ledger.Forget(uid)
-	}
 	return e.book.GiveBack(uid, planID)
 }

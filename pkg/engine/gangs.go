@@ -75,7 +75,7 @@ func (e *Engine) StartGangs(ctx context.Context, handle fwk.Handle, args *config
 	}
 	g.writer = podgroup.NewWriter(groups, handle.ClientSet(), e.clock, e, logger)
 	if timeout := args.NodeLeaseTimeout.Duration; timeout > 0 {
-		g.leases = newLeases(handle.ClientSet(), e.clock, timeout)
+		g.leases = newLeases(handle.ClientSet(), e.clock, timeout, e.book.MayCureAll)
 	}
 	e.gangs = g
 	e.startGangLoops(ctx, g)
@@ -152,7 +152,6 @@ func (e *Engine) startGangLoops(ctx context.Context, g *gangs) {
 	loops, stop := context.WithCancel(ctx)
 	e.stops = append(e.stops, stop)
 	e.done.Go(func() { e.book.Run(loops) })
-	e.done.Go(func() { e.book.RunEvictions(loops) })
 	e.done.Go(func() { g.watcher.Run(loops) })
 	e.done.Go(func() { e.lead(loops, g) })
 	e.done.Go(func() {
@@ -165,7 +164,8 @@ func (e *Engine) startGangLoops(ctx context.Context, g *gangs) {
 	}
 }
 
-// lead waits until this process schedules, and writes the status of PodGroups from then on.
+// lead waits until this process schedules. From then on it writes the status of PodGroups and evicts what is left of broken
+// gangs: a replica that stands by sees the same losses, perhaps late, and must not act on them.
 func (e *Engine) lead(ctx context.Context, g *gangs) {
 	ticker := e.clock.NewTicker(leadPeriod)
 	defer ticker.Stop()
@@ -181,10 +181,12 @@ func (e *Engine) lead(ctx context.Context, g *gangs) {
 		}
 	}
 	e.book.WriteStatus(g.writer)
+	e.done.Go(func() { e.book.RunEvictions(ctx) })
 	g.writer.Run(ctx)
 }
 
-// GangsSynced reports whether the gang book has heard of every pod, node and PodGroup that existed at the start.
+// GangsSynced reports whether the gang book has heard of every pod, node and PodGroup that existed at the start, and the
+// fabric of every node.
 func (e *Engine) GangsSynced() bool {
 	if e.gangsInSync.Load() {
 		return true
@@ -198,6 +200,9 @@ func (e *Engine) GangsSynced() bool {
 		if !synced() {
 			return false
 		}
+	}
+	if f := e.fabric.Load(); f != nil && !f.registration.HasSynced() {
+		return false
 	}
 	e.gangsInSync.Store(true)
 	return true

@@ -18,6 +18,8 @@ import (
 type leases struct {
 	clock   clock.PassiveClock
 	timeout time.Duration
+	// revived is called when a lease that was stale is renewed: no other event need follow.
+	revived func()
 	factory informers.SharedInformerFactory
 
 	mu   sync.Mutex
@@ -26,9 +28,9 @@ type leases struct {
 
 type renewal struct{ at, seen time.Time }
 
-func newLeases(client clientset.Interface, c clock.PassiveClock, timeout time.Duration) *leases {
+func newLeases(client clientset.Interface, c clock.PassiveClock, timeout time.Duration, revived func()) *leases {
 	return &leases{
-		clock: c, timeout: timeout, seen: map[string]renewal{},
+		clock: c, timeout: timeout, revived: revived, seen: map[string]renewal{},
 		factory: informers.NewSharedInformerFactoryWithOptions(client, 0, informers.WithNamespace(v1.NamespaceNodeLease), informers.WithTransform(shortLease)),
 	}
 }
@@ -59,11 +61,22 @@ func (l *leases) renewed(lease *coordinationv1.Lease) {
 	if lease.Spec.RenewTime == nil {
 		return
 	}
+	if l.renew(lease.Name, lease.Spec.RenewTime.Time) {
+		l.revived()
+	}
+}
+
+// renew reports whether the lease was stale until now.
+func (l *leases) renew(node string, at time.Time) bool {
+	now := l.clock.Now()
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if last, known := l.seen[lease.Name]; !known || !last.at.Equal(lease.Spec.RenewTime.Time) {
-		l.seen[lease.Name] = renewal{at: lease.Spec.RenewTime.Time, seen: l.clock.Now()}
+	last, known := l.seen[node]
+	if known && last.at.Equal(at) {
+		return false
 	}
+	l.seen[node] = renewal{at: at, seen: now}
+	return known && now.Sub(last.seen) > l.timeout
 }
 
 func (l *leases) gone(lease *coordinationv1.Lease) {

@@ -76,6 +76,8 @@ func (m *model) happen(e Event) {
 		m.gone, m.planOn, m.completeBy = true, false, time.Time{}
 	case Cured:
 		m.cured()
+	case Urgent:
+		m.retryAt = time.Time{}
 	case Tick:
 		if !m.now.Before(m.retryAt) {
 			m.retryAt = time.Time{}

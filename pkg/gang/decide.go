@@ -44,6 +44,8 @@ func Decide(s *State, e Event, now time.Time) (*State, []Action) {
 		s.dissolve(s.nonexistent())
 	case Cured:
 		s.cure()
+	case Urgent:
+		s.retryAt = time.Time{}
 	case Tick:
 		s.tick()
 	}

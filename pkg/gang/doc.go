@@ -135,6 +135,7 @@
 //	GroupGone         all: the plan is given up, nothing is planned or goes alone any more
 //	Cured             activate lead     noted              noted               activate    as forming   activate
 //	                                                                           pending                  pending
+//	Urgent            end of backoff    -                  end of backoff      as forming  as forming   -
 //	Tick              end of backoff,   also TTL, timeout, also timeout        exclusions  as forming,  -
 //	                  exclusions        activate again                                     evictions
 //

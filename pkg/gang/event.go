@@ -23,6 +23,9 @@ type Sighting struct {
 	Terminating bool
 	// NodeLost is true while the pod's node is gone or unreachable.
 	NodeLost bool
+	// Together is true for a bound pod whose record names a plan: it was bound as a part of its gang. It is read when the
+	// pod is seen first, so that a gang that another process began to bind is not left half bound.
+	Together bool
 }
 
 // Placed is a member's place in a plan.
@@ -89,6 +92,9 @@ type (
 	// Cured says that something happened that may make a plan succeed.
 	Cured struct{}
 
+	// Urgent ends the backoff: another gang, which this one goes before, is about to be tried.
+	Urgent struct{}
+
 	// Tick says that time has passed. It is due at State.Next.
 	Tick struct{}
 )
@@ -105,4 +111,5 @@ func (MemberBound) event()      {}
 func (NodeGone) event()         {}
 func (GroupGone) event()        {}
 func (Cured) event()            {}
+func (Urgent) event()           {}
 func (Tick) event()             {}

@@ -155,7 +155,7 @@ func (s *State) idle(m *member) {
 
 // add enters a new member, gated until its sighting says otherwise.
 func (s *State) add(seen Sighting) *member {
-	m := &member{seen: seen, stage: StageGated, slot: -1}
+	m := &member{seen: seen, stage: StageGated, slot: -1, together: seen.Together}
 	s.members[seen.UID] = m
 	s.tally.add(m, +1)
 	return m

@@ -252,6 +252,8 @@ func (x *machine) stray(t *rapid.T) {
 		x.do(t, PlanMade{"stray", []Placed{{uid, node}, {x.pod(t), node}}})
 	case 7:
 		x.do(t, MemberSeen{Sighting{UID: uid, Name: string(uid), Rank: -1}})
+	case 8:
+		x.do(t, Urgent{})
 	default:
 		x.do(t, Cured{})
 	}

@@ -23,7 +23,7 @@ func TestScripts(t *testing.T) {
 //	config [ttl=5s] [permit=30s] [backoff=10s] [max=60s]                         before the group
 //	spec min=4 ...        the PodGroup changes
 //	see P... [gated|running|succeeded|failed|terminating|lost|on=N]              MemberSeen of each, unbound by default
-//	gone P..., bound P..., node-gone N, group-gone, cured
+//	gone P..., bound P..., node-gone N, group-gone, cured, urgent
 //	plan P@N...           what a planner would tell
 //	no-plan REASON        it found nothing
 //	try P...              PreFilter
@@ -87,6 +87,8 @@ func (s *script) play(f []string) {
 		s.do(GroupGone{})
 	case "cured":
 		s.do(Cured{})
+	case "urgent":
+		s.do(Urgent{})
 	case "refuse":
 		s.do(MemberRefused{ledger.PodUID(f[1]), ledger.NodeName(strings.Trim(f[2], "-")), strings.Join(f[3:], " ")})
 	case "unreserve":

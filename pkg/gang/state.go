@@ -159,6 +159,12 @@ func (s *State) Lead() (ledger.PodUID, bool) {
 // Failures returns how often the gang failed in a row. It is 0 again once the quorum is bound.
 func (s *State) Failures() int { return s.failures }
 
+// Cured reports whether something happened since the last plan was asked for that may make the next one succeed.
+func (s *State) Cured() bool { return s.cured }
+
+// Woken reports whether the lead was activated on that account and has not been tried yet.
+func (s *State) Woken() bool { return s.told }
+
 // RetryAt returns the end of the backoff, zero if the gang is not backing off.
 func (s *State) RetryAt() time.Time { return s.retryAt }
 

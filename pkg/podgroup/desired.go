@@ -80,10 +80,11 @@ func statusOf(o *schedulingv1alpha1.PodGroup) status {
 	return s
 }
 
-// reference names the group in events.
-func (d *Desired) reference() *v1.ObjectReference {
+// reference names the group in events. Events that agree in all but their text are counted together, under the text of
+// the first; the version keeps those of different reasons apart.
+func (d *Desired) reference(version string) *v1.ObjectReference {
 	return &v1.ObjectReference{
 		APIVersion: schedulingv1alpha1.SchemeGroupVersion.String(), Kind: "PodGroup",
-		Namespace: d.Namespace, Name: d.Name, UID: types.UID(d.UID),
+		Namespace: d.Namespace, Name: d.Name, UID: types.UID(d.UID), ResourceVersion: version,
 	}
 }

@@ -9,7 +9,7 @@
 //	Writer:      ^ Seen (what the API showed at first)             |-> status of the PodGroup      (server-side apply)
 //	                                                               |-> annotation waiting-reason   (server-side apply)
 //	                                                               |-> PodScheduled of parked pods (patch)
-//	                                                               +-> one event for each new reason
+//	                                                               +-> one event for each new reason that stands
 //
 // The API comes from a custom resource, which may be installed after the scheduler, removed and installed again. None of
 // that ends a process, and while it is absent two lines of log say so.

@@ -9,8 +9,8 @@ import (
 )
 
 const (
-	// parkDelay is how long a reason must stand before it is written to parked pods. The sentence changes with every
-	// pod that arrives, and a gang that arrives within this time costs no such write.
+	// parkDelay is how long a reason must stand before it is reported and written to parked pods. The sentence changes
+	// with every pod that arrives, and a gang that arrives within this time costs no such write.
 	parkDelay = time.Second
 	// parkLimit is how long a reason that never stands can put off those writes.
 	parkLimit = 10 * time.Second
@@ -32,9 +32,12 @@ type entry struct {
 	layout string
 	// tried is true once a write began. What an informer delivers afterwards may be older than that write.
 	tried bool
-	// reported is the reason of the last event.
+	// reported is the reason of the last event, unsaid when the reason became another one.
 	reported string
-	retry    retry
+	unsaid   time.Time
+	// version is the resource version at which the API shows the reason, as last seen or written.
+	version string
+	retry   retry
 
 	// told maps a parked pod to the reason that it shows.
 	told map[types.UID]string
@@ -110,6 +113,25 @@ func (e *entry) writes() missing {
 		m.status, m.reason = ours && e.shown.status != e.desired.status(), e.shown.reason != e.desired.Reason
 	}
 	return m
+}
+
+// news says whether the reason is to be reported now, and whether it will have to be once it stands.
+func (e *entry) news(now time.Time) (due, pending bool) {
+	if !e.wanted || e.desired.Absent || e.reported == e.desired.Reason || e.desired.Reason == "" {
+		if e.wanted && e.desired.Reason == "" {
+			e.reported = ""
+		}
+		e.unsaid = time.Time{}
+		return false, false
+	}
+	if e.unsaid.IsZero() {
+		e.unsaid = now
+	}
+	if now.Sub(e.stands) < parkDelay && now.Sub(e.unsaid) < parkLimit {
+		return false, true
+	}
+	e.reported, e.unsaid = e.desired.Reason, time.Time{}
+	return true, false
 }
 
 // parked returns up to limit parked pods that do not show the reason, and whether there are any. It returns none while

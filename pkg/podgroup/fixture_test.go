@@ -48,6 +48,8 @@ type bench struct {
 	mu     sync.Mutex
 	groups map[string]*stored
 	events []string
+	// versions are those of the group in the events.
+	versions []string
 	// calls are the writes to PodGroups and their number; reads those that judge a refusal.
 	calls []string
 	reads int
@@ -122,7 +124,9 @@ func (b *bench) patch(action clienttesting.Action) (bool, runtime.Object, error)
 			return true, nil, err
 		}
 	}
-	return true, o.object(a.Name), nil
+	answer := o.object(a.Name)
+	answer.ResourceVersion = fmt.Sprintf("%04d", len(b.calls))
+	return true, answer, nil
 }
 
 func (b *bench) target(a *clienttesting.PatchActionImpl, sent *metav1.ObjectMeta) (*stored, error) {
@@ -165,6 +169,7 @@ func (b *bench) Report(regarding runtime.Object, reason, action, detail string) 
 		b.t.Errorf("Report() about %v, want a reference to a PodGroup", regarding)
 		return
 	}
+	b.versions = append(b.versions, ref.ResourceVersion)
 	b.events = append(b.events, fmt.Sprintf("%s %s %s %s: %s", ref.Name, ref.UID, reason, action, detail))
 }
 

@@ -46,6 +46,8 @@ type groupWrite struct {
 
 	outcome outcome
 	err     error
+	// version is the group's, once the reason was written.
+	version string
 	// stranger is the group that has the name now, if the write reached it.
 	stranger gang.GroupUID
 }
@@ -66,10 +68,12 @@ func (w *Writer) writeGroup(ctx context.Context, g *groupWrite) {
 		}
 	}
 	if g.missing.reason {
-		if err := w.applyReason(ctx, &g.desired); err != nil {
+		o, err := w.applyReason(ctx, &g.desired)
+		if err != nil {
 			w.judge(ctx, g, fmt.Errorf("apply annotation %s: %w", v1alpha1.WaitingReasonAnnotation, err))
 			return
 		}
+		g.version = o.ResourceVersion
 	}
 	if g.missing.layout {
 		if err := w.applyLayout(ctx, &g.desired); err != nil {
@@ -94,14 +98,13 @@ func (w *Writer) applyStatus(ctx context.Context, d *Desired) (*schedulingv1alph
 
 // applyReason writes the annotation, or removes it by applying nothing. Apply creates what it does not find, so the UID
 // goes with it: the server refuses to create an object with a UID, and to change the one of another.
-func (w *Writer) applyReason(ctx context.Context, d *Desired) error {
+func (w *Writer) applyReason(ctx context.Context, d *Desired) (*schedulingv1alpha1.PodGroup, error) {
 	group := applyv1alpha1.PodGroup(d.Name, d.Namespace).WithUID(types.UID(d.UID))
 	if d.Reason != "" {
 		group.WithAnnotations(map[string]string{v1alpha1.WaitingReasonAnnotation: d.Reason})
 	}
-	_, err := w.groups.SchedulingV1alpha1().PodGroups(d.Namespace).Apply(ctx, group,
+	return w.groups.SchedulingV1alpha1().PodGroups(d.Namespace).Apply(ctx, group,
 		metav1.ApplyOptions{FieldManager: fieldManager, Force: true})
-	return err
 }
 
 // applyLayout writes the layout. What applies to the UID of applyReason holds here.

@@ -54,6 +54,9 @@ func (w *Writer) recordGroups(now time.Time, writes []groupWrite) (troubles []tr
 			w.drop(e.uid)
 		case outcomeWritten:
 			e.shown = &shown{status: g.desired.status(), reason: g.desired.Reason}
+			if g.missing.reason {
+				e.version = g.version
+			}
 			if g.desired.Layout != "" {
 				e.layout = g.desired.Layout
 			}

@@ -67,7 +67,7 @@ func (w *Writer) Seen(g Group) {
 	if !e.tried {
 		e.shown = &shown{status: statusOf(o), reason: reasonOf(o)}
 		e.layout = o.Annotations[v1alpha1.LayoutAnnotation]
-		e.reported = e.shown.reason
+		e.reported, e.version = e.shown.reason, o.ResourceVersion
 	}
 }
 
@@ -129,11 +129,17 @@ func (w *Writer) Run(ctx context.Context) {
 	}
 }
 
+// news is a group whose reason is to be reported, and the version of it that shows the reason.
+type news struct {
+	desired Desired
+	version string
+}
+
 // flush writes one batch and returns when all its calls have.
 func (w *Writer) flush(ctx context.Context) {
 	writes, pods, events := w.take(w.clock.Now())
-	for _, d := range events {
-		w.report.Report(d.reference(), eventReason, eventAction, d.Reason)
+	for _, n := range events {
+		w.report.Report(n.desired.reference(n.version), eventReason, eventAction, n.desired.Reason)
 	}
 	each(len(writes), func(i int) { w.writeGroup(ctx, &writes[i]) })
 	each(len(pods), func(i int) { w.writePod(ctx, &pods[i]) })
@@ -161,15 +167,14 @@ func each(n int, do func(int)) {
 }
 
 // take returns what is due: writes to groups, writes to parked pods, and the states whose reason is news.
-func (w *Writer) take(now time.Time) (writes []groupWrite, pods []podWrite, events []Desired) {
+func (w *Writer) take(now time.Time) (writes []groupWrite, pods []podWrite, events []news) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for _, key := range w.ordered() {
 		e := w.entries[key]
-		if e.wanted && !e.desired.Absent && e.reported != e.desired.Reason {
-			if e.reported = e.desired.Reason; e.reported != "" {
-				events = append(events, e.desired)
-			}
+		due, pending := e.news(now)
+		if due {
+			events = append(events, news{e.desired, e.version})
 		}
 		m := e.writes()
 		if m.any() && e.retry.due(now) {
@@ -180,7 +185,7 @@ func (w *Writer) take(now time.Time) (writes []groupWrite, pods []podWrite, even
 		for _, pod := range parked {
 			pods = append(pods, podWrite{group: e.desired.UID, pod: pod, reason: e.desired.Reason})
 		}
-		if !m.any() && !owed {
+		if !m.any() && !owed && !pending {
 			delete(w.dirty, key)
 		}
 	}

@@ -286,15 +286,17 @@ func TestReasonIsShownReportedOnceAndRemoved(t *testing.T) {
 	if diff := cmp.Diff(want, group.annotations); diff != "" {
 		t.Errorf("annotations while it waits (-want +got):\n%s", diff)
 	}
-	b.Set(waiting("a", "u1", "4 of 8 GPUs are free"))
+	b.Set(waiting("a", "u1", "3 of 8 GPUs are free")) // does not stand
 	b.pass(batchPeriod)
+	b.Set(waiting("a", "u1", "4 of 8 GPUs are free"))
+	b.pass(time.Second)
 	b.Set(desired("a", "u1", "Running", 8))
 	b.pass(batchPeriod)
 	if diff := cmp.Diff(map[string]string{"owner": "me"}, group.annotations); diff != "" {
 		t.Errorf("annotations once it runs (-want +got):\n%s", diff)
 	}
 	b.Set(waiting("a", "u1", "4 of 8 GPUs are free"))
-	b.pass(batchPeriod)
+	b.pass(time.Second)
 	wantEvents := []string{
 		"a u1 GangWaiting Scheduling: 2 of 8 GPUs are free",
 		"a u1 GangWaiting Scheduling: 4 of 8 GPUs are free",
@@ -302,6 +304,21 @@ func TestReasonIsShownReportedOnceAndRemoved(t *testing.T) {
 	}
 	if diff := cmp.Diff(wantEvents, b.events); diff != "" {
 		t.Errorf("events (-want +got):\n%s", diff)
+	}
+	if !slices.IsSorted(b.versions) || len(slices.Compact(b.versions)) != len(wantEvents) || b.versions[0] == "" {
+		t.Errorf("versions of the group in the events are %q: with equal ones the later events are lost", b.versions)
+	}
+}
+
+func TestReasonThatNeverStandsIsReportedNowAndThen(t *testing.T) {
+	b := newBench(t)
+	b.create("a", "u1")
+	for i := range 100 {
+		b.Set(waiting("a", "u1", fmt.Sprintf("%d of 800 GPUs are free", i)))
+		b.pass(batchPeriod)
+	}
+	if len(b.events) != 1 {
+		t.Errorf("events in 20 s: %q, want one, 10 s after the first of these reasons", b.events)
 	}
 }
 

@@ -77,7 +77,7 @@ func (p *Plugin) afterNodeChange(_ klog.Logger, pod *v1.Pod, oldObj, newObj any)
 	if o := p.engine.Observer(); o != nil {
 		o.NodeChanged(now.Name)
 	}
-	p.book.NodeSeen(now)
+	p.book.NodeChanged(now.Name, p.nodes) // the event may be an old one, kept while this pod was in flight
 	return p.cure(pod), nil
 }
 

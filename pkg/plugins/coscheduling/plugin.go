@@ -6,6 +6,7 @@ import (
 	"sync"
 
 	"k8s.io/apimachinery/pkg/runtime"
+	corelisters "k8s.io/client-go/listers/core/v1"
 	fwk "k8s.io/kube-scheduler/framework"
 	frameworkruntime "k8s.io/kubernetes/pkg/scheduler/framework/runtime"
 
@@ -23,6 +24,7 @@ type Plugin struct {
 	engine *engine.Engine
 	book   *book.Book
 	handle fwk.Handle
+	nodes  corelisters.NodeLister
 
 	// mu guards planner and known. Scheduling cycles run one at a time, so nobody waits for it.
 	mu      sync.Mutex
@@ -54,7 +56,10 @@ func New(shared *engine.Engine) frameworkruntime.PluginFactory {
 		if err := shared.StartGangs(ctx, handle, args); err != nil {
 			return nil, err
 		}
-		return &Plugin{engine: shared, book: shared.Gangs(), handle: handle, planner: placement.NewPlanner(shared.Chooser())}, nil
+		return &Plugin{
+			engine: shared, book: shared.Gangs(), handle: handle, planner: placement.NewPlanner(shared.Chooser()),
+			nodes: handle.SharedInformerFactory().Core().V1().Nodes().Lister(),
+		}, nil
 	}
 }
 

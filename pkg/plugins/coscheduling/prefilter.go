@@ -37,7 +37,11 @@ func (p *Plugin) PreFilter(ctx context.Context, state fwk.CycleState, pod *v1.Po
 		a := p.book.Admit(pod)
 		switch a.Kind {
 		case gang.VerdictAlone:
-			return nil, p.watchTurn(state, pod)
+			status := p.watchTurn(state, pod)
+			if status.IsSkip() {
+				state.Write(cycleKey, &cycle{}) // says to PostFilter that there is no plan to fail
+			}
+			return nil, status
 		case gang.VerdictPlanned:
 			state.Write(cycleKey, &cycle{planID: a.PlanID, node: string(a.Node)})
 			return &fwk.PreFilterResult{NodeNames: sets.New(string(a.Node))}, nil
