@@ -126,7 +126,7 @@ var table = map[string]rule{
 		imports: slices.Concat(client, []string{
 			"pkg/allocate", "pkg/apis/gputopology/v1alpha1", "pkg/gang", "pkg/ledger", "pkg/metrics", "pkg/podgroup", "pkg/topology",
 		}),
-		tests: cluster,
+		tests: slices.Concat(cluster, []string{"pkg/placement"}), // gangs are planned by what will plan them
 		why:   "what gangs do is decided by gang and carried out here; the scheduler is behind an interface, so that it can be driven without one",
 	},
 	"pkg/engine": {
@@ -139,8 +139,8 @@ var table = map[string]rule{
 	},
 	"pkg/plugins/coscheduling": {
 		imports: slices.Concat(framework, []string{
-			"k8s.io/component-helpers/scheduling/corev1/...", "pkg/allocate", "pkg/apis/config", "pkg/book", "pkg/engine", "pkg/gang", "pkg/inventory",
-			"pkg/ledger", "pkg/metrics", "pkg/placement", "pkg/record", "pkg/request",
+			"k8s.io/component-helpers/scheduling/corev1/...", "pkg/allocate", "pkg/apis/config", "pkg/apis/gputopology/v1alpha1", "pkg/book", "pkg/engine",
+			"pkg/gang", "pkg/inventory", "pkg/ledger", "pkg/metrics", "pkg/placement", "pkg/record", "pkg/request", "pkg/topology",
 		}),
 		tests: slices.Concat(cluster, []string{"pkg/apis/gputopology/v1alpha1", "pkg/podgroup"}),
 		why:   "a plugin only translates between framework and engine; plugins never import each other",
@@ -202,7 +202,7 @@ var table = map[string]rule{
 	"cmd/gpu-topology-scheduler": {
 		imports: []string{
 			"k8s.io/component-base/...", "k8s.io/kubernetes/cmd/kube-scheduler/app",
-			"pkg/apis/config", "pkg/engine", "pkg/plugins/coscheduling", "pkg/plugins/gputopology", "pkg/preflight",
+			"pkg/apis/config", "pkg/engine", "pkg/plugins/...", "pkg/preflight",
 		},
 		tests: cluster,
 		why:   "main registers plugins and nothing more",
@@ -231,8 +231,13 @@ var table = map[string]rule{
 		tests: testLibraries,
 		why:   "the list of cases is checked against the text of the tests, not by running them",
 	},
+	"test/fabric": {
+		tests: slices.Concat(testLibraries, []string{"pkg/allocate", "pkg/ledger", "pkg/placement", "pkg/topology"}),
+		why:   "thousands of gangs are placed in seconds, so it replays them on the core without a cluster",
+	},
 	"test/integration": {
 		tests: slices.Concat(cluster, []string{
+			"k8s.io/component-base/featuregate/testing",
 			"k8s.io/kubernetes/cmd/kube-scheduler/app/...", "manifests", "pkg/allocate", "pkg/apis/...", "pkg/engine", "pkg/inventory", "pkg/ledger",
 			"pkg/book", "pkg/gang", "pkg/metrics", "pkg/observe", "pkg/plugins/...", "pkg/podgroup/...", "pkg/preflight", "pkg/record", "pkg/request",
 			"pkg/topology", "sigs.k8s.io/scheduler-plugins/...",

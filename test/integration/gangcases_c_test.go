@@ -122,7 +122,10 @@ func TestCaseB030PhaseFailedOnlyBelowQuorum(t *testing.T) {
 	c.check(t, second)
 }
 
-var podGroupResource = schema.GroupVersionResource{Group: "scheduling.x-k8s.io", Version: "v1alpha1", Resource: "podgroups"}
+var (
+	podGroupResource = schema.GroupVersionResource{Group: "scheduling.x-k8s.io", Version: "v1alpha1", Resource: "podgroups"}
+	definitions      = schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"}
+)
 
 // raw is a PodGroup as it is stored.
 func (c *cluster) raw(t *testing.T, name string) *unstructured.Unstructured {
@@ -282,10 +285,8 @@ func TestCaseB035MinMemberOfEveryKind(t *testing.T) {
 // dropMinimum makes the installed definition one that an old release of its project might have had.
 func (c *cluster) dropMinimum(t *testing.T) {
 	t.Helper()
-	definitions := dynamic.NewForConfigOrDie(c.config).Resource(schema.GroupVersionResource{
-		Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions",
-	})
-	definition, err := definitions.Get(t.Context(), "podgroups.scheduling.x-k8s.io", metav1.GetOptions{})
+	client := dynamic.NewForConfigOrDie(c.config).Resource(definitions)
+	definition, err := client.Get(t.Context(), "podgroups.scheduling.x-k8s.io", metav1.GetOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -299,7 +300,7 @@ func (c *cluster) dropMinimum(t *testing.T) {
 	if err := unstructured.SetNestedSlice(definition.Object, versions, "spec", "versions"); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := definitions.Update(t.Context(), definition, metav1.UpdateOptions{}); err != nil {
+	if _, err := client.Update(t.Context(), definition, metav1.UpdateOptions{}); err != nil {
 		t.Fatal(err)
 	}
 }

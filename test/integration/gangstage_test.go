@@ -19,6 +19,7 @@ import (
 	schedulingv1alpha1 "sigs.k8s.io/scheduler-plugins/apis/scheduling/v1alpha1"
 
 	"github.com/gputopology/gpu-topology-scheduler/pkg/apis/config"
+	"github.com/gputopology/gpu-topology-scheduler/pkg/apis/gputopology/v1alpha1"
 	"github.com/gputopology/gpu-topology-scheduler/pkg/plugins/coscheduling"
 )
 
@@ -69,6 +70,11 @@ func (s *stage) restart(t *testing.T, change ...func(*config.CoschedulingArgs)) 
 			}
 		},
 	})
+}
+
+// restless has gangs that failed try again at once.
+func restless(args *config.CoschedulingArgs) {
+	args.BackoffInitial.Duration, args.BackoffMax.Duration = time.Millisecond, time.Millisecond
 }
 
 // startClock returns a clock that follows the real one until the test ends.
@@ -147,6 +153,27 @@ func (d *doorman) waiting(prefix string) int {
 	return n
 }
 
+// holdLast stops the scheduler in the cycle of the last of n members of a group, while all others wait at Permit. Their
+// node comes out of the first channel; the second one lets the cycle go on when it is closed.
+func (s *stage) holdLast(t *testing.T, group string, n int) (in <-chan string, out chan<- struct{}) {
+	t.Helper()
+	arrived, proceed := make(chan string, 1), make(chan struct{})
+	var once sync.Once
+	s.door.set(func(pod *v1.Pod, node string) string {
+		if strings.HasPrefix(pod.Name, group+"-") && s.door.waiting(group+"-") == n-1 {
+			once.Do(func() {
+				arrived <- node
+				select {
+				case <-proceed:
+				case <-time.After(patience):
+				}
+			})
+		}
+		return ""
+	})
+	return arrived, proceed
+}
+
 // bindings answers the next Bindings of pods with a prefix with a code; count is how many it has answered.
 type bindings struct {
 	mu          sync.Mutex
@@ -189,6 +216,24 @@ func (s *stage) waitFree(t *testing.T, n int) {
 	})
 }
 
+// rest ends the rest of gangs until all pods are bound. A gang may fail once more, and rest again, before the scheduler's
+// cache has heard of what the ledger knows.
+func (s *stage) rest(t *testing.T, pods []*v1.Pod) {
+	t.Helper()
+	polls := 0
+	eventually(t, "bound after rest: "+pods[0].Labels[v1alpha1.PodGroupLabel], func(ctx context.Context) (bool, error) {
+		if polls%40 == 0 {
+			s.clock.Step(time.Hour)
+		}
+		polls++
+		n, err := s.bound(ctx, pods[0].Labels[v1alpha1.PodGroupLabel])
+		if err == nil && n != len(pods) {
+			err = fmt.Errorf("%d of %d are bound", n, len(pods))
+		}
+		return err == nil, err
+	})
+}
+
 // holds lists the pods that hold cards and whose names have the prefix.
 func (s *stage) holds(prefix string) []string {
 	var out []string
@@ -221,6 +266,14 @@ func (c *cluster) waitSays(t *testing.T, part string, pods ...string) {
 			}
 			return true, nil
 		})
+	}
+}
+
+func (c *cluster) createNamespace(t *testing.T, name string) {
+	t.Helper()
+	_, err := c.client.CoreV1().Namespaces().Create(t.Context(), &v1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}, metav1.CreateOptions{})
+	if err != nil {
+		t.Fatalf("create namespace %s: %v", name, err)
 	}
 }
 

@@ -254,9 +254,9 @@ func TestGangReasonsSurviveFaults(t *testing.T) {
 func TestGangStatusExternal(t *testing.T) {
 	c := startGangCluster(t)
 	c.createNodes(t, nodes("n", 1, testkit.N8s)...)
-	theirs := groupStatus{"Scheduling", 7, 2, 1}
+	theirs := groupStatus{"Scheduling", 7, 0, 1}
 	g := c.createGroup(t, "a", 2)
-	g.Status = schedulingv1alpha1.PodGroupStatus{Phase: "Scheduling", Running: 7, Succeeded: 2, Failed: 1}
+	g.Status = schedulingv1alpha1.PodGroupStatus{Phase: "Scheduling", Running: 7, Failed: 1}
 	if _, err := c.groups().SchedulingV1alpha1().PodGroups(namespace).UpdateStatus(t.Context(), g, metav1.UpdateOptions{}); err != nil {
 		t.Fatal(err)
 	}

@@ -14,8 +14,9 @@ import (
 	kit "github.com/gputopology/gpu-topology-scheduler/pkg/testkit"
 )
 
-// startBinary runs bin/gpu-topology-scheduler with the shipped configuration, of which only the kubeconfig is changed.
-func (c *cluster) startBinary(t *testing.T, config *rest.Config, change func(map[string]any)) *process.Scheduler {
+// startBinary runs bin/gpu-topology-scheduler with the shipped configuration, of which only the kubeconfig is changed. args
+// are further flags.
+func (c *cluster) startBinary(t *testing.T, config *rest.Config, change func(map[string]any), args ...string) *process.Scheduler {
 	t.Helper()
 	dir := t.TempDir()
 	kubeconfig := filepath.Join(dir, "kubeconfig")
@@ -50,7 +51,7 @@ func (c *cluster) startBinary(t *testing.T, config *rest.Config, change func(map
 	defer cancel()
 	s, err := process.StartScheduler(ctx, process.SchedulerConfig{
 		Binary:  binary(t, "gpu-topology-scheduler"),
-		Args:    []string{"--config=" + path},
+		Args:    append([]string{"--config=" + path}, args...),
 		LogFile: c.schedulerLog(),
 	})
 	if err != nil {

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/util/wait"
+	utilfeature "k8s.io/apiserver/pkg/util/feature"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/dynamic/dynamicinformer"
 	"k8s.io/client-go/kubernetes"
@@ -28,6 +29,8 @@ import (
 	"github.com/gputopology/gpu-topology-scheduler/pkg/ledger"
 	"github.com/gputopology/gpu-topology-scheduler/pkg/plugins/coscheduling"
 	"github.com/gputopology/gpu-topology-scheduler/pkg/plugins/gputopology"
+	"github.com/gputopology/gpu-topology-scheduler/pkg/plugins/nccltopology"
+	"github.com/gputopology/gpu-topology-scheduler/pkg/preflight"
 )
 
 // patience bounds every wait of these tests. It is no measure of speed: a test that reaches it has failed.
@@ -61,6 +64,7 @@ func startReplica(t *testing.T, config *rest.Config, o replicaOptions) *replica 
 	if o.configure != nil {
 		o.configure(loaded)
 	}
+	turnOffGates(t)
 	config = rest.CopyConfig(config)
 	config.QPS, config.Burst = -1, 0
 	if o.wrap != nil {
@@ -78,6 +82,7 @@ func startReplica(t *testing.T, config *rest.Config, o replicaOptions) *replica 
 	}
 	registry[gputopology.Name] = gputopology.New(shared)
 	registry[coscheduling.Name] = coscheduling.New(shared)
+	registry[nccltopology.Name] = nccltopology.New(shared)
 
 	broadcaster := events.NewBroadcaster(&events.EventSinkImpl{Interface: client.EventsV1()})
 	broadcaster.StartRecordingToSink(ctx.Done())
@@ -114,6 +119,16 @@ func startReplica(t *testing.T, config *rest.Config, o replicaOptions) *replica 
 	})}
 	t.Cleanup(r.stop)
 	return r
+}
+
+// turnOffGates does what the scheduler's command does with gates that are on by default.
+func turnOffGates(t *testing.T) {
+	t.Helper()
+	for _, gate := range preflight.Costly() {
+		if err := utilfeature.DefaultMutableFeatureGate.SetFromMap(map[string]bool{string(gate): false}); err != nil {
+			t.Fatal(err)
+		}
+	}
 }
 
 // quietContext gives the scheduler a logger that writes to the test only when -v asks for it.

@@ -41,6 +41,7 @@ type bench struct {
 	client  kubernetes.Interface
 	dynamic dynamic.Interface
 	graphs  map[string]*topology.Node
+	places  map[string]place // of the nodes
 	// binder is this program, to be run as the binder; binderLog receives what it writes.
 	binder, binderLog string
 }
@@ -109,14 +110,15 @@ func typedClient(config *rest.Config) (kubernetes.Interface, error) {
 }
 
 func (b *bench) createNodes(ctx context.Context) error {
-	b.graphs = map[string]*topology.Node{}
+	b.graphs, b.places = map[string]*topology.Node{}, map[string]place{}
 	nodes := make([]*v1.Node, b.size.Nodes)
 	for i := range nodes {
 		n, err := machine.Node(i)
 		if err != nil {
 			return err
 		}
-		nodes[i], b.graphs[n.Object.Name] = n.Object, n.Topology
+		nodes[i], b.graphs[n.Object.Name], b.places[n.Object.Name] = n.Object, n.Topology, placeOf(i)
+		b.places[n.Object.Name].put(n.Object)
 	}
 	return inParallel(ctx, len(nodes), func(i int) error {
 		_, err := b.client.CoreV1().Nodes().Create(ctx, nodes[i], metav1.CreateOptions{})
@@ -139,7 +141,7 @@ func (b *bench) round(ctx context.Context, v *variant) (Round, error) {
 	}
 	r, err := b.measure(ctx, v, pid)
 	if err == nil {
-		err = b.check(ctx, v)
+		r.Spread, err = b.check(ctx, v)
 	}
 	if err != nil {
 		err = fmt.Errorf("%w\nthe log of the scheduler ends with:\n%s", err, b.cluster.SchedulerLog())
@@ -167,10 +169,13 @@ func (b *bench) start(ctx context.Context, v *variant) (pid int, stop func() err
 		gates += "," + b.gates
 	}
 	b.cluster.SchedulerFlags = []string{"--feature-gates=" + gates}
-	if v.plugins {
-		err = b.cluster.StartScheduler(ctx)
-	} else {
+	switch {
+	case !v.plugins:
 		err = b.cluster.StartScheduler(ctx, simulate.WithoutPlugins)
+	case v.flat:
+		err = b.cluster.StartScheduler(ctx, simulate.WithoutFabric)
+	default:
+		err = b.cluster.StartScheduler(ctx)
 	}
 	_, pid = b.cluster.PIDs()
 	return pid, func() error { return b.cluster.StopScheduler(ctx) }, err

@@ -11,25 +11,28 @@ import (
 	"github.com/gputopology/gpu-topology-scheduler/pkg/simulate/oracle"
 )
 
-// check reads back what a variant decided. The binder decides nothing, so there is nothing to check of it.
-func (b *bench) check(ctx context.Context, v *variant) error {
+// check reads back what a variant decided, and how far its gangs are spread. The binder decides nothing, so there is nothing
+// to check of it.
+func (b *bench) check(ctx context.Context, v *variant) (Spread, error) {
 	if !v.scheduler {
-		return nil
+		return Spread{}, nil
 	}
 	list, err := b.client.CoreV1().Pods(namespace).List(ctx, metav1.ListOptions{})
 	if err != nil {
-		return err
+		return Spread{}, err
 	}
 	if len(list.Items) != b.size.pods() {
-		return fmt.Errorf("%d pods exist, want %d", len(list.Items), b.size.pods())
+		return Spread{}, fmt.Errorf("%d pods exist, want %d", len(list.Items), b.size.pods())
 	}
 	if err := checkCounts(list.Items); err != nil {
-		return err
+		return Spread{}, err
 	}
-	if !v.plugins {
-		return nil
+	if v.plugins {
+		if err := b.checkRecords(list.Items, v); err != nil {
+			return Spread{}, err
+		}
 	}
-	return b.checkRecords(list.Items, v)
+	return spreadOf(&b.size, list.Items, b.places)
 }
 
 // checkCounts holds the GPUs of every node's pods against what a node has.

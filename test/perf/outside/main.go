@@ -79,6 +79,7 @@ func parse(args []string) (*options, error) {
 	flags.IntVar(&o.rounds, "rounds", 3, "how often each variant is measured")
 	flags.Float64Var(&o.limits.rate, "min-rate", 0, "fail where "+ours+" has less than this times the pods/s of "+baseline+"; 0 is no limit")
 	flags.Float64Var(&o.limits.cpu, "max-cpu", 0, "fail where "+ours+" uses more than this times the CPU time of "+baseline+"; 0 is no limit")
+	flags.Float64Var(&o.limits.flat, "min-of-flat", 0, "fail where "+ours+" has less than this times the pods/s of "+flat+"; 0 is no limit")
 	if err := flags.Parse(args); err != nil {
 		return nil, err
 	}
@@ -127,8 +128,8 @@ func run(ctx context.Context, o *options, out io.Writer) (err error) {
 			return because(running, err)
 		}
 		report.Rounds = append(report.Rounds, r)
-		if _, err := fmt.Fprintf(out, "%s: %d pods in %.2f s, %.0f pods/s, scheduler CPU %.2f s/1000 pods, API server CPU %.2f s/1000 pods\n",
-			v.name, o.size.pods(), r.Seconds, r.PodsPerSecond, r.SchedulerCPU, r.ServerCPU); err != nil {
+		if _, err := fmt.Fprintf(out, "%s: %d pods in %.2f s, %.0f pods/s, scheduler CPU %.2f s/1000 pods, API server CPU %.2f s/1000 pods, %s leaves a gang\n",
+			v.name, o.size.pods(), r.Seconds, r.PodsPerSecond, r.SchedulerCPU, r.ServerCPU, ratio(r.Leaves)); err != nil {
 			return err
 		}
 	}

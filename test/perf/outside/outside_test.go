@@ -120,7 +120,7 @@ func TestParse(t *testing.T) {
 		want string // "" is no error
 	}{
 		"defaults":           {"", ""},
-		"all":                {"--size 5000Nodes_3Gangs --variants crd,default --rounds 5 --mode arrival --min-rate 1.5 --max-cpu 0.5", ""},
+		"all":                {"--size 5000Nodes_3Gangs --variants crd,default --rounds 5 --mode arrival --min-rate 1.5 --max-cpu 0.5 --min-of-flat 0.95", ""},
 		"an unknown size":    {"--size large", `--size "large"`},
 		"an unknown variant": {"--variants crd,kai", `--variants "kai"`},
 		"an unknown mode":    {"--mode fast", `--mode "fast"`},

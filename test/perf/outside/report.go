@@ -20,6 +20,7 @@ type Round struct {
 	// SchedulerCPU and ServerCPU are seconds per 1000 pods, of the scheduler and of API server and etcd together.
 	SchedulerCPU float64 `json:"schedulerCPU"`
 	ServerCPU    float64 `json:"serverCPU"`
+	Spread
 	// Writes is what the API server was asked to write in that time, by verb, resource and, where it was refused, code.
 	// This program's own creations are in it.
 	Writes map[string]int `json:"writes,omitempty"`
@@ -38,10 +39,12 @@ func (r *Round) writesPerPod(pods int) float64 {
 type Summary struct {
 	Round
 	// RateRatio and CPURatio are PodsPerSecond and SchedulerCPU divided by those of the baseline, OfCeiling is
-	// PodsPerSecond divided by that of the ceiling; 0 where the run had none.
+	// PodsPerSecond divided by that of the ceiling; 0 where the run had none. OfFlat, which only ours has, is
+	// PodsPerSecond divided by that of ours without the fabric.
 	RateRatio float64 `json:"rateRatio,omitempty"`
 	CPURatio  float64 `json:"cpuRatio,omitempty"`
 	OfCeiling float64 `json:"ofCeiling,omitempty"`
+	OfFlat    float64 `json:"ofFlat,omitempty"`
 	// WritesPerPod is the number of Writes for each pod.
 	WritesPerPod float64 `json:"writesPerPod"`
 }
@@ -85,6 +88,10 @@ func summarize(names []string, pods int, rounds []Round) []Summary {
 			PodsPerSecond: median(mine, func(r *Round) float64 { return r.PodsPerSecond }),
 			SchedulerCPU:  median(mine, func(r *Round) float64 { return r.SchedulerCPU }),
 			ServerCPU:     median(mine, func(r *Round) float64 { return r.ServerCPU }),
+			Spread: Spread{
+				Leaves: median(mine, func(r *Round) float64 { return r.Leaves }),
+				Spines: median(mine, func(r *Round) float64 { return r.Spines }),
+			},
 		}, WritesPerPod: median(mine, func(r *Round) float64 { return r.writesPerPod(pods) })})
 	}
 	base, top := find(all, baseline), find(all, ceiling)
@@ -97,6 +104,9 @@ func summarize(names []string, pods int, rounds []Round) []Summary {
 		if top != nil {
 			s.OfCeiling = quotient(s.PodsPerSecond, top.PodsPerSecond)
 		}
+	}
+	if on, off := find(all, ours), find(all, flat); on != nil && off != nil {
+		on.OfFlat = quotient(on.PodsPerSecond, off.PodsPerSecond)
 	}
 	return all
 }
@@ -130,13 +140,18 @@ func median(rounds []Round, figure func(*Round) float64) float64 {
 func (r *Report) table(out io.Writer) error {
 	var text strings.Builder
 	fmt.Fprintf(&text, "\n%s, %s, %d cores (load before: %s), %s\n", r.Version, r.Machine.CPU, r.Machine.Cores, r.Machine.Load, r.Machine.Go)
-	fmt.Fprintf(&text, "%d nodes of %d GPUs, %d gangs of %d pods of %d GPUs; %s; medians of %d rounds\n\n",
+	least := r.Size.least()
+	fmt.Fprintf(&text, "%d nodes of %d GPUs, %d gangs of %d pods of %d GPUs; %s; medians of %d rounds\n",
 		r.Size.Nodes, machine.Count, r.Size.Gangs, r.Size.Members, r.Size.GPUs, r.Mode, len(r.Rounds)/max(1, len(r.Medians)))
-	text.WriteString("VARIANT\tPODS/S\tx DEFAULT\tOF CEILING\tSCHEDULER CPU s/1000 pods\tx DEFAULT\tAPI SERVER CPU s/1000 pods\tWRITES/POD\n")
+	fmt.Fprintf(&text, "%d nodes a leaf, %d leaves a spine; alone on empty nodes a gang has %.0f leaves and %.0f spines\n\n",
+		nodesPerLeaf, leavesPerSpine, least.Leaves, least.Spines)
+	text.WriteString("VARIANT\tPODS/S\tx DEFAULT\tOF CEILING\tOF FLAT\tSCHEDULER CPU s/1000 pods\tx DEFAULT\tAPI SERVER CPU s/1000 pods\t" +
+		"WRITES/POD\tLEAVES/GANG\tSPINES/GANG\n")
 	for i := range r.Medians {
 		s := &r.Medians[i]
-		fmt.Fprintf(&text, "%s\t%.0f\t%s\t%s\t%.2f\t%s\t%.2f\t%.1f\n",
-			s.Variant, s.PodsPerSecond, ratio(s.RateRatio), ratio(s.OfCeiling), s.SchedulerCPU, ratio(s.CPURatio), s.ServerCPU, s.WritesPerPod)
+		fmt.Fprintf(&text, "%s\t%.0f\t%s\t%s\t%s\t%.2f\t%s\t%.2f\t%.1f\t%s\t%s\n",
+			s.Variant, s.PodsPerSecond, ratio(s.RateRatio), ratio(s.OfCeiling), ratio(s.OfFlat), s.SchedulerCPU, ratio(s.CPURatio), s.ServerCPU,
+			s.WritesPerPod, ratio(s.Leaves), ratio(s.Spines))
 	}
 	if r.Gates != "" {
 		fmt.Fprintf(&text, "\nwith our plugins: %s\n", r.Gates)
@@ -165,16 +180,19 @@ func (r *Report) json(out io.Writer) error {
 
 // limits are what a run must reach; 0 is none.
 type limits struct {
-	rate, cpu float64
+	rate, cpu, flat float64
 }
 
 // check returns what the variant of our own plugins misses.
 func (l limits) check(medians []Summary) error {
-	if l.rate == 0 && l.cpu == 0 {
-		return nil
-	}
 	s := find(medians, ours)
 	switch {
+	case l.flat != 0 && (s == nil || s.OfFlat == 0):
+		return fmt.Errorf("--min-of-flat compares %s with %s: --variants must name both", ours, flat)
+	case l.flat != 0 && s.OfFlat < l.flat:
+		return fmt.Errorf("%s has %.2f times the pods/s of %s, want at least %.2f", ours, s.OfFlat, flat, l.flat)
+	case l.rate == 0 && l.cpu == 0:
+		return nil
 	case s == nil || s.RateRatio == 0:
 		return fmt.Errorf("--min-rate and --max-cpu compare %s with %s: --variants must name both", ours, baseline)
 	case l.rate != 0 && s.RateRatio < l.rate:

@@ -8,15 +8,16 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// rounds are two of the baseline, three of ours and one of the ceiling.
+// rounds are two of the baseline, three of ours, one of ours without the fabric and one of the ceiling.
 func rounds() []Round {
 	asked := map[string]int{"POST pods": 100, "POST pods/binding": 100, "POST events": 50}
 	return []Round{
 		{Variant: baseline, PodsPerSecond: 100, SchedulerCPU: 4, ServerCPU: 5, Seconds: 10, CreateSeconds: 1},
-		{Variant: ours, PodsPerSecond: 900, SchedulerCPU: 1, ServerCPU: 4},
-		{Variant: ours, PodsPerSecond: 300, SchedulerCPU: 2, ServerCPU: 3},
+		{Variant: ours, PodsPerSecond: 900, SchedulerCPU: 1, ServerCPU: 4, Spread: Spread{Leaves: 1, Spines: 1}},
+		{Variant: ours, PodsPerSecond: 300, SchedulerCPU: 2, ServerCPU: 3, Spread: Spread{Leaves: 1.5, Spines: 1}},
 		{Variant: ceiling, PodsPerSecond: 600, SchedulerCPU: 0.4, ServerCPU: 3, Writes: asked},
-		{Variant: ours, PodsPerSecond: 200, SchedulerCPU: 9, ServerCPU: 8},
+		{Variant: ours, PodsPerSecond: 200, SchedulerCPU: 9, ServerCPU: 8, Spread: Spread{Leaves: 2, Spines: 1.25}},
+		{Variant: flat, PodsPerSecond: 400, SchedulerCPU: 1, ServerCPU: 8, Spread: Spread{Leaves: 7, Spines: 3}},
 		{Variant: baseline, PodsPerSecond: 200, SchedulerCPU: 4, ServerCPU: 7, Seconds: 20, CreateSeconds: 3},
 	}
 }
@@ -28,7 +29,14 @@ func TestSummarize(t *testing.T) {
 			Round:     Round{Variant: baseline, PodsPerSecond: 150, SchedulerCPU: 4, ServerCPU: 6, Seconds: 15, CreateSeconds: 2},
 			RateRatio: 1, CPURatio: 1, OfCeiling: 0.25,
 		},
-		{Round: Round{Variant: ours, PodsPerSecond: 300, SchedulerCPU: 2, ServerCPU: 4}, RateRatio: 2, CPURatio: 0.5, OfCeiling: 0.5},
+		{
+			Round:     Round{Variant: ours, PodsPerSecond: 300, SchedulerCPU: 2, ServerCPU: 4, Spread: Spread{Leaves: 1.5, Spines: 1}},
+			RateRatio: 2, CPURatio: 0.5, OfCeiling: 0.5, OfFlat: 0.75,
+		},
+		{
+			Round:     Round{Variant: flat, PodsPerSecond: 400, SchedulerCPU: 1, ServerCPU: 8, Spread: Spread{Leaves: 7, Spines: 3}},
+			RateRatio: 400. / 150, CPURatio: 0.25, OfCeiling: 400. / 600,
+		},
 	}
 	if diff := cmp.Diff(want, summarize(variantNames(), 100, rounds())); diff != "" {
 		t.Errorf("summarize (-want +got):\n%s", diff)
@@ -47,18 +55,20 @@ func TestTable(t *testing.T) {
 		Version: "Kubernetes v1.37.2+abc", Size: sizes[1], Mode: backlog, Rounds: rounds(),
 		Machine: Machine{CPU: "Some CPU", Cores: 2, Load: "0.10", Go: "go1.26.8"},
 	}
-	r.Medians = summarize([]string{ceiling, ours}, 100, r.Rounds)
+	r.Medians = summarize([]string{ceiling, ours, flat}, 100, r.Rounds)
 	var got strings.Builder
 	if err := r.table(&got); err != nil {
 		t.Fatal(err)
 	}
 	const want = `
 Kubernetes v1.37.2+abc, Some CPU, 2 cores (load before: 0.10), go1.26.8
-512 nodes of 8 GPUs, 125 gangs of 8 pods of 4 GPUs; backlog; medians of 3 rounds
+512 nodes of 8 GPUs, 125 gangs of 8 pods of 4 GPUs; backlog; medians of 2 rounds
+16 nodes a leaf, 8 leaves a spine; alone on empty nodes a gang has 1 leaves and 1 spines
 
-VARIANT      PODS/S  x DEFAULT  OF CEILING  SCHEDULER CPU s/1000 pods  x DEFAULT  API SERVER CPU s/1000 pods  WRITES/POD
-no-decision  600     -          1.00        0.40                       -          3.00                        2.5
-crd          300     -          0.50        2.00                       -          4.00                        0.0
+VARIANT      PODS/S  x DEFAULT  OF CEILING  OF FLAT  SCHEDULER CPU s/1000 pods  x DEFAULT  API SERVER CPU s/1000 pods  WRITES/POD  LEAVES/GANG  SPINES/GANG
+no-decision  600     -          1.00        -        0.40                       -          3.00                        2.5         -            -
+crd          300     -          0.50        0.75     2.00                       -          4.00                        0.0         1.50         1.00
+crd-flat     400     -          0.67        -        1.00                       -          8.00                        0.0         7.00         3.00
 `
 	if diff := cmp.Diff(want, got.String()); diff != "" {
 		t.Errorf("table (-want +got):\n%s", diff)
@@ -90,6 +100,9 @@ func TestLimits(t *testing.T) {
 		"met":                        {limits{rate: 2, cpu: 0.5}, summarize(variantNames(), 100, rounds()), ""},
 		"too slow":                   {limits{rate: 2.01}, summarize(variantNames(), 100, rounds()), "crd has 2.00 times the pods/s of default"},
 		"too dear":                   {limits{cpu: 0.49}, summarize(variantNames(), 100, rounds()), "crd has 0.50 times the CPU time of default"},
+		"flat is met":                {limits{flat: 0.75}, summarize(variantNames(), 100, rounds()), ""},
+		"the fabric is too dear":     {limits{flat: 0.76}, summarize(variantNames(), 100, rounds()), "crd has 0.75 times the pods/s of crd-flat"},
+		"no flat to compare it with": {limits{flat: 0.9}, summarize([]string{ours}, 100, rounds()), "--min-of-flat compares crd with crd-flat"},
 		"nothing to compare":         {limits{rate: 1}, nil, "--variants must name both"},
 		"nothing to compare it with": {limits{cpu: 1}, summarize([]string{ours}, 100, rounds()), "--variants must name both"},
 	}

@@ -76,7 +76,7 @@ const (
 
 // pod builds pod i; pods of one gang are neighbours.
 func (s *size) pod(i int, m membership) *v1.Pod {
-	p := newPod("worker-"+strconv.Itoa(i), s.GPUs)
+	p := newPod(podPrefix+strconv.Itoa(i), s.GPUs)
 	gang := gangName(i / s.Members)
 	switch m {
 	case byLabel:

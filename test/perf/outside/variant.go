@@ -15,6 +15,8 @@ type variant struct {
 	plugins bool
 	// gate says that the scheduler runs with genericWorkload.
 	gate bool
+	// flat says that NCCLTopology is left out: our plugins know no fabric then.
+	flat bool
 	// members is how pods name their gang.
 	members membership
 }
@@ -27,6 +29,8 @@ const (
 	ceiling  = "no-decision"
 	// ours is the variant that the limits of the command line hold for.
 	ours = "crd"
+	// flat is ours without the fabric: what quality costs is ours divided by it.
+	flat = "crd-flat"
 )
 
 var variants = []variant{
@@ -34,6 +38,7 @@ var variants = []variant{
 	{name: baseline, scheduler: true},
 	{name: "in-tree", scheduler: true, gate: true, members: byField},
 	{name: ours, scheduler: true, plugins: true, members: byLabel},
+	{name: flat, scheduler: true, plugins: true, flat: true, members: byLabel},
 	{name: "native", scheduler: true, plugins: true, gate: true, members: byField},
 }
 
