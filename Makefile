@@ -29,8 +29,9 @@ endif
 TEST_TIMEOUT ?= 20m
 TESTFLAGS ?=
 # These link kube-apiserver, which is upstream's to watch: they run as the binaries are built, so that it is compiled once.
-SERVER := ./pkg/controlplane ./cmd/local-control-plane ./test/perf/gang
-NOT_SERVER = $$(go list ./... | grep -vE '/(pkg/controlplane|cmd/local-control-plane|test/perf/gang)$$')
+# test/fabric replays a real cluster in one goroutine, which the race detector would only slow down.
+SERVER := ./pkg/controlplane ./cmd/local-control-plane ./test/perf/gang ./test/fabric
+NOT_SERVER = $$(go list ./... | grep -vE '/(pkg/controlplane|cmd/local-control-plane|test/perf/gang|test/fabric)$$')
 
 BENCH ?= .
 BENCH_PACKAGES := $(patsubst %,./%/...,$(wildcard pkg/topology pkg/allocate pkg/ledger pkg/request pkg/record pkg/engine))

@@ -56,7 +56,7 @@ func (p *Planner) deal(l *layout) []seat {
 	var seats []seat
 	seated := map[int]bool{}
 	for _, g := range l.seated {
-		seats = p.seat(g.members, g.parts, 0, seats)
+		seats = p.seat(g.members, g.parts, 0, true, seats)
 		for _, m := range g.members {
 			seated[m] = true
 		}
@@ -65,7 +65,7 @@ func (p *Planner) deal(l *layout) []seat {
 		chosen := slices.Clone(p.class[k].members[:l.sums[k]])
 		chosen = slices.DeleteFunc(chosen, func(m int) bool { return seated[m] })
 		p.sortByRank(chosen)
-		seats = p.seat(chosen, l.parts[k], turn, seats)
+		seats = p.seat(chosen, l.parts[k], turn, !p.sliced(&p.class[k]), seats)
 	}
 	slices.SortFunc(seats, func(a, b seat) int {
 		return cmp.Or(p.compareNodes(a.node, b.node), cmp.Compare(a.turn, b.turn), p.compareRank(a.member, b.member))

@@ -43,6 +43,11 @@ func (p *Problem) checkFabric() error {
 			return err
 		}
 	}
+	if p.Rates != (FabricRates{}) {
+		if err := p.Rates.Validate(); err != nil {
+			return err
+		}
+	}
 	if p.Fabric == nil {
 		return nil
 	}
@@ -62,9 +67,6 @@ func (p *Problem) checkFabric() error {
 	}
 	if p.Slice.Size < 0 {
 		return &InputError{Field: "slice.size", Value: strconv.Itoa(p.Slice.Size), Reason: "must not be negative"}
-	}
-	if p.Rates != (FabricRates{}) {
-		return p.Rates.Validate()
 	}
 	return nil
 }

@@ -139,7 +139,7 @@ func (p *Planner) classes(problem *Problem) {
 func (p *Planner) classFor(problem *Problem, role int) int {
 	a := askOf(&problem.Roles[role])
 	for i := range p.class {
-		if p.class[i].equal(&a) && sameNodes(problem.Nodes, p.class[i].role, role) {
+		if p.class[i].equal(&a) && problem.alike(p.class[i].role, role) && sameNodes(problem.Nodes, p.class[i].role, role) {
 			return i
 		}
 	}
@@ -147,6 +147,12 @@ func (p *Planner) classFor(problem *Problem, role int) int {
 	c := &p.class[len(p.class)-1]
 	c.role, c.ask, c.members = role, a, c.members[:0]
 	return len(p.class) - 1
+}
+
+// alike reports whether roles that ask for the same may use the same domains: with slices, or domains of their own, each
+// keeps to its own.
+func (p *Problem) alike(a, b int) bool {
+	return p.Fabric == nil || p.Slice.Size < 2 && !p.Roles[a].HasRequired && !p.Roles[b].HasRequired
 }
 
 // sameNodes reports whether every node admits both roles or neither.

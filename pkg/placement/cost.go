@@ -1,87 +1,62 @@
 package placement
 
-import (
-	"math/bits"
-)
+import "math/bits"
 
-// cost is what the domains cost that a number of members use: several numbers that are compared one after the other,
-// packed into 128 bits. A field is wide enough for twice the largest sum, so sums do not carry.
-type cost struct{ hi, lo uint64 }
+// cost is what the nodes and domains cost that a number of members use: several numbers that are compared one after the
+// other, packed into one. A field is wide enough for twice the largest sum, so sums do not carry.
+type cost uint64
 
 // never is more than any cost.
-var never = cost{hi: 1 << 62}
+const never cost = 1 << costBits
 
-func (c cost) plus(o cost) cost { return cost{c.hi + o.hi, c.lo + o.lo} }
-
-func (c cost) times(n int) cost { return cost{c.hi * uint64(n), c.lo * uint64(n)} }
-
-func (c cost) less(o cost) bool { return c.hi < o.hi || c.hi == o.hi && c.lo < o.lo }
-
-func (c cost) compare(o cost) int {
-	switch {
-	case c.less(o):
-		return -1
-	case o.less(c):
-		return 1
-	}
-	return 0
-}
-
-// within keeps the fields of the mask.
-func (c cost) within(mask cost) cost { return cost{c.hi & mask.hi, c.lo & mask.lo} }
+// costBits is the number of bits that fields may use.
+const costBits = 62
 
 // scale says where the numbers of a cost are. Each is the cost of one.
 type scale struct {
-	// domains are the numbers of domains of each layer below the root.
+	// domains are the numbers of domains of each layer below the root, the hosts included.
 	domains [maxLayers]cost
 	// crossing is the number of boundaries between members that follow each other in rank, some of which run.
 	crossing cost
-	// free is what is free in the domains that are used, of each layer up to the root's.
+	// free is what is free in the domains that are used, of each layer from the root's down to the one above the hosts.
 	free [maxLayers]cost
-	// counts is the mask of domains.
+	// counts are the bits of domains.
 	counts cost
 
-	hi, lo int
+	used int
 }
 
-// Bits that may be used of the two words of a cost.
-const hiBits, loBits = 62, 63
-
-// field returns the cost of one of a number that comes to most at the most; numbers asked for first weigh more. A number
-// for which no bits are left weighs nothing.
+// field returns the cost of one of a number that comes to most at the most, and its bits. Numbers asked for first weigh
+// more. A number for which no bits are left weighs nothing, nor do those after it.
 func (f *scale) field(most int) (unit, mask cost) {
-	n := bits.Len64(2 * uint64(most))
-	switch {
-	case f.lo == 0 && f.hi+n <= hiBits:
-		f.hi += n
-		unit.hi = 1 << (hiBits - f.hi)
-		mask.hi = (1<<n - 1) << (hiBits - f.hi)
-	case f.lo+n <= loBits:
-		f.lo += n
-		unit.lo = 1 << (loBits - f.lo)
-		mask.lo = (1<<n - 1) << (loBits - f.lo)
-	default:
-		f.lo = loBits
+	n := max(1, bits.Len64(2*uint64(most)))
+	if f.used+n > costBits {
+		f.used = costBits
+		return 0, 0
 	}
-	return unit, mask
+	f.used += n
+	shift := costBits - f.used
+	return 1 << shift, (1<<n - 1) << shift
 }
 
 // newScale lays out the costs of want members in one domain of layer root: the numbers of domains from narrow to wide,
-// then the crossings, then what is free in the domains that are used from wide to narrow. There are domains[k] domains
+// then the crossings, then what is free in the domains that are used, from wide to narrow. There are domains[k] domains
 // of layer k, and free is all that is free.
 func newScale(root, want int, domains [maxLayers]int, crossings, free int) scale {
 	f := scale{}
 	for k := range root {
 		var mask cost
 		f.domains[k], mask = f.field(min(want, domains[k]))
-		f.counts.hi |= mask.hi
-		f.counts.lo |= mask.lo
+		f.counts |= mask
 	}
 	if crossings > 0 {
 		f.crossing, _ = f.field(crossings)
 	}
-	for k := root; k >= 0; k-- {
+	for k := root; k > 0; k-- {
 		f.free[k], _ = f.field(free)
+	}
+	if root == 0 {
+		f.free[0], _ = f.field(free)
 	}
 	return f
 }

@@ -2,12 +2,12 @@
 // for every member that is needed, or says in one sentence why there is none. It is pure: no clock, no cluster; a plan
 // depends on its Problem alone, and not on the order of its nodes.
 //
-//	roles, members, need --+                    +-> Plan{node, cards of each member} -> ledger.AssumeAll, in rank order
+//	roles, members, need --+                    +-> Plan{node, cards, rank of each member} -> ledger.AssumeAll, in rank order
 //	nodes: cards, amounts -+-> Planner.Plan ----+-> Rejection, a sentence
-//	domains, near nodes  --+                    +-> error: *InputError, or a bug
+//	fabric, limits --------+                    +-> error: *InputError, or a bug
 //
-//	Plan:  check -> classes -> count -> for each domain: pick nodes -> deal ranks -> choose cards
-//	                                    none holds the gang: the gap of the one that came nearest
+//	Plan:  check -> classes -> count -> level by level, narrow to wide: choose domains -> nodes -> deal ranks -> choose cards
+//	                                    none holds the gang: the gap of the domain that came nearest
 //
 // # Counting
 //
@@ -19,11 +19,38 @@
 // instances of one MIG profile. For shares of several cards and for containers that claim different things it is what
 // package allocate comes to by placing one member after the other, and another arrangement may hold more.
 //
-// # One class
+// # Domains
 //
-// The gang fits if and only if the numbers of the domain's nodes add up to what is needed. Order of preference:
+// With a topology.Fabric every domain of every level is a range of slots. A plan is better than another by the first of
+// these that differs; members that run already (Problem.Placed, Near) are counted in, so what they use costs nothing:
 //
-//  1. nodes that the running part of the gang uses (Problem.Near);
+//  1. the narrowest level of which one domain holds the gang;
+//  2. the number of nodes, then of NVLink domains, of leaves, and so on to the widest level below;
+//  3. the bottleneck of the ring, see FabricRates;
+//  4. the crossings of the ring;
+//  5. what is free in the domains that are used, from wide to narrow: the fullest that do are taken;
+//  6. the place in the fabric's order, which is that of names.
+//
+// For one class 1 to 3 are exact. So are 4 where no member runs or only one comes, and 5 above the nodes; on the nodes 5
+// is exact for the domains that 6 chose. The least cost of m members in a domain is a knapsack over the domain's parts, see
+// knapsack; its costs are the numbers of 2, 4 and 5, packed into one. Numbers for which its 62 bits are too few (the free
+// cards of narrow domains, for gangs of thousands on five levels) are not compared. 3 is found by asking, rate by rate,
+// whether the numbers of 2 stay the same on the nodes that are as fast; it takes a ring over more cards of a node for no
+// faster than one over fewer.
+//
+// Example: leaves of 4, 3 and 2 free nodes, five members of one node each. No leaf holds them. 3 + 2, 4 + 2 and 4 + 3 are two
+// leaves each, and 3 + 2 leaves the whole leaf of 4 for others.
+//
+// Slices (Problem.Slice) are part of the knapsack: a domain of their level counts in whole slices. Slices that run in part
+// are completed first, where they run. Both are exact for slices of full size. A smaller slice takes the room of a whole
+// one, and with several roles slices that run in part are refused: a gang may be refused that would fit, but no plan ever
+// breaks a slice, or a level of the gang or of a role.
+//
+// # One class without a fabric
+//
+// The gang fits if and only if the numbers of the nodes add up to what is needed. Order of preference:
+//
+//  1. nodes that the running part of the gang uses (Problem.Near, Problem.Placed);
 //  2. the fewest other nodes: the largest number first, and for the rest one node that holds it. The rest goes where it
 //     fits best, and a node is given up for a smaller one where all members keep their places;
 //  3. of equal numbers, the faster ring over all cards that the gang gets on the node, then the node with fewer free
@@ -34,26 +61,33 @@
 // # Several classes
 //
 // The first members of the problem that are needed are placed; where a class finds too few places, others take theirs,
-// in up to 8 rounds. Classes are packed one after the other, each as above, and nodes in use cost nothing: in one order
-// with the largest ask first, in another with the scarcest places first. Where both leave members over, or take more
-// nodes than a lower bound, arrangements of up to 64 members are looked through, in at most 20,000 steps. So:
+// in up to 8 rounds. Classes are packed one after the other, each as above, and nodes and domains in use cost nothing: in
+// one order with the largest ask first, in another with the scarcest places first. Where both leave members over, or take
+// more nodes or domains than a lower bound, arrangements of up to 64 members are looked through, in at most 20,000 steps,
+// unless roles or slices have levels of their own. On a fabric this is done for up to 24 domains of each level, the fullest
+// first, until 8 hold the gang; the one with the fewest nodes and domains is taken. So:
 //
 //   - a plan is always right;
-//   - for up to 64 members of plain whole cards or none, an answer that came before the steps ran out is exact: a gang
-//     is refused only if no selection of members fits, and the nodes are the fewest for the members that are placed. Gangs
-//     of four nodes and ten members stay far below the limit;
-//   - beyond that, a gang that would fit may be refused, and a plan may take more nodes than the fewest.
+//   - for up to 64 members of plain whole cards or none, an answer that came before the steps and tries ran out is exact in
+//     1 and 2 above for the members that are placed: a gang is refused only if no selection of members fits. Gangs of four
+//     nodes and ten members stay far below the limit;
+//   - beyond that, a gang that would fit may be refused, and a plan may take more nodes and domains than the fewest.
+//
+// The rates of nodes are compared as if each class had the nodes for itself.
 //
 // # Ranks and cards
 //
-// In rank order the members of a class are dealt to its nodes in ascending order of name, so every node gets ranks that
-// follow each other. Members of unknown rank come last. On one node the best set of plain cards for all members is
-// chosen first, because the ring of the gang runs through it, and then dealt out; members of other requests choose one
-// after the other. The ledger can take the choices in rank order, each beside those before it.
+// In rank order the members of a class are dealt to its nodes in the order of the fabric (without one, by name), so every
+// domain of every level gets ranks that follow each other, and the ring comes to each once. Members of unknown rank come
+// last; where no member has a rank they are numbered. Beside members that run, a rank gets a place as near as there is to
+// its neighbours in rank. On one node the best set of plain cards for all members is chosen first, because the ring of the
+// gang runs through it, and then dealt out; members of other requests choose one after the other. The ledger can take the
+// choices in rank order, each beside those before it.
 //
 // # Cost
 //
-// Counting and picking take time in proportion to the nodes (picking sorts those with room), about 1 microsecond a node,
-// and about 1 microsecond for every member. A gang that is refused because the numbers do not add up costs the
-// counting, about 0.2 microseconds a node.
+// Counting takes about 0.2 microseconds a node, choosing without a fabric about 1 microsecond a node, and every member about
+// 1 microsecond. On a fabric the knapsack adds at most (nodes in the domain) x (members) steps of about 1 nanosecond, and as
+// much again for each halving of the different rates, if there are several. A gang that is refused because the numbers do not
+// add up costs the counting.
 package placement

@@ -83,9 +83,9 @@ func (o *fabricOracle) rate(i, m int, span topology.Level) int64 {
 	}
 	c := allocate.NewChooser()
 	if claim := o.ask.Request.Claims[0]; claim.Kind == allocate.KindWhole {
-		set, _, rej, err := c.Assess(v, whole(m*claim.Count))
-		if rej != nil || err != nil {
-			return 0
+		set := oneByOne(c, v, o.ask.Request, m)
+		if total, plain := o.ask.Request.Plain(); plain {
+			set, _, _, _ = c.Assess(v, whole(m*total))
 		}
 		if r := c.QualityOf(v, set).Bottleneck; r > 0 {
 			rate = int64(r)
@@ -108,11 +108,29 @@ func (o *fabricOracle) rate(i, m int, span topology.Level) int64 {
 	return rate
 }
 
+// oneByOne is the cards of m members that choose one after the other.
+func oneByOne(c *allocate.Chooser, v *allocate.View, r *allocate.Request, m int) topology.GPUSet {
+	left := *v
+	left.Use = slices.Clone(v.Use)
+	for range m {
+		choice, _, _ := c.Choose(&left, r)
+		for _, share := range choice.Cards {
+			left.Free = left.Free.Without(share.Index)
+			allocate.Occupy(&left.Use[share.Index], share)
+		}
+	}
+	return v.Free &^ left.Free
+}
+
 // span is the narrowest level of which the nodes and the running part use one domain.
 func (o *fabricOracle) span(nodes []int) topology.Level {
+	return o.spanOf(append(slices.Clone(nodes), o.running...))
+}
+
+func (o *fabricOracle) spanOf(nodes []int) topology.Level {
 	for _, l := range o.levels {
 		seen := map[string]bool{}
-		for _, i := range append(slices.Clone(nodes), o.running...) {
+		for _, i := range nodes {
 			seen[o.domain(l, i)] = true
 		}
 		if len(seen) == 1 {
@@ -122,19 +140,21 @@ func (o *fabricOracle) span(nodes []int) topology.Level {
 	return topology.LevelCluster
 }
 
-// allowed reports whether the gang may span the level.
-func (o *fabricOracle) allowed(span topology.Level) bool {
-	within := func(limit topology.Level) bool {
-		if !o.p.Fabric.Known(limit) {
-			// As narrow as the widest known level below.
-			for limit > topology.LevelHost && !o.p.Fabric.Known(limit) {
-				limit--
-			}
+// allowed reports whether the gang may use the nodes. What is near is not known to be of the role.
+func (o *fabricOracle) allowed(nodes []int) bool {
+	within := func(span, limit topology.Level) bool {
+		// A level without labels is as narrow as the widest known level below.
+		for limit > topology.LevelHost && !o.p.Fabric.Known(limit) {
+			limit--
 		}
 		return span <= limit
 	}
-	return (!o.p.HasRequired || within(o.p.Required)) && (!o.ask.HasRequired || within(o.ask.Required)) &&
-		(!o.p.HasCeiling || !o.p.Fabric.Known(o.p.Ceiling) || within(o.p.Ceiling))
+	span, own := o.span(nodes), slices.Clone(nodes)
+	for i := range o.p.Placed {
+		own = append(own, -1-i)
+	}
+	return (!o.p.HasRequired || within(span, o.p.Required)) && (!o.ask.HasRequired || within(o.spanOf(own), o.ask.Required)) &&
+		(!o.p.HasCeiling || !o.p.Fabric.Known(o.p.Ceiling) || within(span, o.p.Ceiling))
 }
 
 // worth is the list of numbers of a placement on these nodes whose slowest part runs at the rate.
@@ -196,7 +216,7 @@ func (o *fabricOracle) crossings(nodes []int) int64 {
 	before, after, lowest, highest := -1, -1, -1, -1
 	for i, m := range o.p.Placed {
 		better := func(at int, less bool) bool { return at < 0 || (m.Rank < o.p.Placed[at].Rank) == less }
-		if m.Rank < rank && better(before, false) {
+		if m.Rank <= rank && better(before, false) {
 			before = i
 		}
 		if m.Rank > rank && better(after, true) {
@@ -226,10 +246,13 @@ func (o *fabricOracle) crossings(nodes []int) int64 {
 	return n
 }
 
-// best is the smallest list of all placements; nil if there is none.
-func (o *fabricOracle) best() []int64 {
+// best is the smallest list of all placements on nodes of the set; nil if there is none.
+func (o *fabricOracle) best(of int) []int64 {
 	var best []int64
 	for set := 1; set < 1<<len(o.p.Nodes); set++ {
+		if set&^of != 0 {
+			continue
+		}
 		var nodes []int
 		sum := 0
 		for i := range o.p.Nodes {
@@ -238,7 +261,7 @@ func (o *fabricOracle) best() []int64 {
 				sum += o.held[i]
 			}
 		}
-		if sum < o.p.Need || !o.allowed(o.span(nodes)) {
+		if sum < o.p.Need || !o.allowed(nodes) {
 			continue
 		}
 		rate, ok := o.fastest(nodes)
@@ -279,11 +302,41 @@ func (o *fabricOracle) fastest(nodes []int) (int64, bool) {
 	return 0, false
 }
 
+// around are the nodes that share the domains that a plan uses, of the narrowest level above the nodes.
+func (o *fabricOracle) around(plan *placement.Plan) int {
+	if len(o.levels) < 2 {
+		return -1
+	}
+	used := map[string]bool{}
+	for _, at := range o.running {
+		used[o.domain(o.levels[1], at)] = true
+	}
+	for _, i := range o.nodesOf(plan) {
+		used[o.domain(o.levels[1], i)] = true
+	}
+	set := 0
+	for i := range o.p.Nodes {
+		if used[o.domain(o.levels[1], i)] {
+			set |= 1 << i
+		}
+	}
+	return set
+}
+
+// nodesOf are the nodes of each assignment.
+func (o *fabricOracle) nodesOf(plan *placement.Plan) []int {
+	var out []int
+	for _, a := range plan.Assignments {
+		out = append(out, slices.IndexFunc(o.p.Nodes, func(n placement.Node) bool { return n.Name == a.Node }))
+	}
+	return out
+}
+
 // worthOf is the list of numbers of a plan.
 func (o *fabricOracle) worthOf(plan *placement.Plan) []int64 {
 	on := map[int]int{}
-	for _, a := range plan.Assignments {
-		on[slices.IndexFunc(o.p.Nodes, func(n placement.Node) bool { return n.Name == a.Node })]++
+	for _, i := range o.nodesOf(plan) {
+		on[i]++
 	}
 	var nodes []int
 	for i := range on {

@@ -74,6 +74,30 @@ func n8p() topology.Spec {
 	return spec
 }
 
+// a100 is N8s with the slower cards of the generation before; nics is N8s with a near NIC for every two cards.
+func a100() topology.Spec {
+	spec := n8s()
+	for i := range spec.Cards {
+		spec.Cards[i].Product = "NVIDIA A100-SXM4-80GB"
+	}
+	return spec
+}
+
+func nics() topology.Spec {
+	spec := n8s()
+	for k := range 4 {
+		nic := topology.NIC{Name: fmt.Sprintf("mlx5_%d", k), Links: make([]topology.LinkType, 8)}
+		for i := range nic.Links {
+			nic.Links[i] = topology.LinkSYS
+			if i/2 == k {
+				nic.Links[i] = topology.LinkPIX
+			}
+		}
+		spec.NICs = append(spec.NICs, nic)
+	}
+	return spec
+}
+
 // n2 is the fixture N2: 2 cards of 24576 MiB, PCIe only, NUMA node 0.
 func n2() topology.Spec {
 	c := cards(2, 24576*mib)

@@ -28,7 +28,7 @@ func (p *Planner) reject(near *attempt) *Rejection {
 	}
 	switch {
 	case near.apart:
-		r.Gap, r.Level = GapApart, p.tree.layers[near.layer].level
+		r.Gap, r.Level = GapApart, p.levelAt(near.layer)
 	case r.Excluded == r.Nodes:
 		r.Gap = GapNodes
 	case r.GPUs.Kind != 0 && needed > free:

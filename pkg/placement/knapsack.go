@@ -31,30 +31,39 @@ type knapsack struct {
 	heldTo, freeTo, wholeTo []int64
 
 	steps  []step
-	rows   [maxLayers][]cost
-	items  [maxLayers][]item
+	rows   [maxLayers]row
+	items  []item
 	merges []merge
 }
 
 // step is one step of a staircase: m members, the most that can be had for the cost.
 type step struct {
-	m    int32
+	m    int
 	cost cost
 }
 
 // item is a part that is a single node.
 type item struct {
-	m, slot int32
+	m, slot int
 	cost    cost
+}
+
+// row is the least cost of each number of members in the parts that were added.
+type row struct {
+	cost, before []cost
+	// reach is the largest number of members that the parts hold, left what the parts hold that are still to come. If
+	// only the last number is asked for, smaller ones than that less left are not computed.
+	reach, left int
+	lastOnly    bool
 }
 
 // merge is one part that was added to a row, for going back through it: chosen is for each number of members 0 where the
 // part is not used, else 1 + the index of its step.
 type merge struct {
-	// child is the part, a domain of the next narrower layer, or -1 for bundle items from item on.
-	child, item, bundle int
-	steps               []step
-	chosen              []int32
+	// child is the part, a domain of the next narrower layer, or -1 for a bundle of items from item on.
+	child, item int
+	steps       []step
+	chosen      []int32
 }
 
 // load sums up held and free.
@@ -89,8 +98,7 @@ func (z *knapsack) capacity(k, d int) int {
 	return int(z.heldTo[end] - z.heldTo[first])
 }
 
-// room returns the members for which room is needed in one domain of layer k: above the slices' level, whole
-// slices.
+// room returns the members for which room is needed in one domain of layer k: above the slices' level, whole slices.
 func (z *knapsack) room(k, want int) int {
 	if z.slice > 1 && k > z.sliceAt {
 		return z.slices * z.slice
@@ -100,17 +108,22 @@ func (z *knapsack) room(k, want int) int {
 
 // own returns what it costs to use a domain, without its parts.
 func (z *knapsack) own(k, d int) cost {
-	y := &z.tree.layers[k]
-	c := cost{}
+	c, y := cost(0), &z.tree.layers[k]
 	if !y.used[d] {
-		c = z.domains[k]
-	}
-	if k == 0 || !y.used[d] {
 		first, end := y.span(d)
-		c = c.plus(z.scale.free[k].times(int(z.freeTo[end] - z.freeTo[first])))
+		c = z.domains[k] + z.scale.free[k]*cost(z.freeTo[end]-z.freeTo[first])
 	}
 	if k == 0 && z.far != nil {
-		c = c.plus(z.crossing.times(int(z.far[d])))
+		c += z.crossing * cost(z.far[d])
+	}
+	return c
+}
+
+// chain returns what it costs to use a domain of layer k that is the one slot, parts included.
+func (z *knapsack) chain(k, s int) cost {
+	c := cost(0)
+	for j := range k + 1 {
+		c += z.own(j, int(z.tree.layers[j].of[s]))
 	}
 	return c
 }
@@ -121,64 +134,51 @@ func (z *knapsack) least(k, d, want int) cost {
 	if z.capacity(k, d) < want {
 		return never
 	}
+	if first, end := z.tree.layers[k].span(d); end-first == 1 {
+		return z.chain(k, first)
+	}
 	z.steps = z.steps[:0]
-	z.staircase(k, d, want, false)
-	return z.steps[len(z.steps)-1].cost
+	z.fill(k, d, want, true, false)
+	return z.rows[k].cost[want] + z.own(k, d)
 }
 
-// staircase appends the steps of f(d, m), m to limit, and returns where they begin. The first is that of one member or
-// more: none cost nothing.
-func (z *knapsack) staircase(k, d, limit int, record bool) int {
-	begin := len(z.steps)
-	first, end := z.tree.layers[k].span(d)
-	limit = min(limit, int(z.heldTo[end]-z.heldTo[first]))
-	if limit == 0 {
-		return begin
-	}
-	if end-first == 1 {
-		z.steps = append(z.steps, step{int32(limit), z.chain(k, first)})
-		return begin
-	}
-	z.row(k, d, limit, record)
-	row, own := z.rows[k], z.own(k, d)
-	for m := 1; m <= limit && row[m].less(never); m++ {
-		if m == limit || row[m].less(row[m+1]) {
-			z.steps = append(z.steps, step{int32(m), row[m].plus(own)})
+// staircase appends the steps of f(d, m), m from 1 to limit.
+func (z *knapsack) staircase(k, d, limit int) {
+	limit = min(limit, z.capacityPlain(k, d))
+	z.fill(k, d, limit, false, false)
+	costs, own := z.rows[k].cost, z.own(k, d)
+	for m := 1; m <= limit && costs[m] < never; m++ {
+		if m == limit || costs[m] < costs[m+1] {
+			z.steps = append(z.steps, step{m, costs[m] + own})
 		}
 	}
-	return begin
 }
 
-// chain returns what it costs to use a domain of layer k that is the one slot, parts included.
-func (z *knapsack) chain(k, s int) cost {
-	c := cost{}
-	for j := range k + 1 {
-		c = c.plus(z.own(j, int(z.tree.layers[j].of[s])))
-	}
-	return c
+func (z *knapsack) capacityPlain(k, d int) int {
+	first, end := z.tree.layers[k].span(d)
+	return int(z.heldTo[end] - z.heldTo[first])
 }
 
-// row computes what the parts of a domain cost for each number of members to limit.
-func (z *knapsack) row(k, d, limit int, record bool) {
-	row := append(z.rows[k][:0], make([]cost, limit+1)...)
-	for m := 1; m <= limit; m++ {
-		row[m] = never
-	}
-	z.rows[k] = row
-	reach := z.addItems(k, d, record)
+// fill computes what the parts of a domain cost for each number of members to limit, or only for the last.
+func (z *knapsack) fill(k, d, limit int, lastOnly, record bool) {
+	r := &z.rows[k]
+	r.start(limit, z.capacityPlain(k, d), lastOnly)
+	z.addItems(r, z.singles(k, d), record)
 	from, to := z.tree.inside(k, d, k-1)
 	for child := from; child < to; child++ {
 		if first, end := z.tree.layers[k-1].span(child); end-first == 1 {
 			continue
 		}
-		begin := z.staircase(k-1, child, limit, false)
+		begin := len(z.steps)
+		z.staircase(k-1, child, limit)
 		if z.slice > 1 && k-1 == z.sliceAt {
 			z.roundSteps(begin)
 		}
-		steps := z.steps[begin:]
-		if len(steps) > 0 {
-			reach = min(limit, reach+int(steps[len(steps)-1].m))
-			z.add(row[:reach+1], steps, merge{child: child}, record)
+		if steps := z.steps[begin:]; len(steps) > 0 {
+			chosen := r.add(steps, record)
+			if record {
+				z.merges = append(z.merges, merge{child: child, steps: slices.Clone(steps), chosen: chosen})
+			}
 		}
 		z.steps = z.steps[:begin]
 	}
@@ -186,21 +186,20 @@ func (z *knapsack) row(k, d, limit int, record bool) {
 
 // roundSteps leaves a step for each number of whole slices.
 func (z *knapsack) roundSteps(begin int) {
-	steps := z.steps[begin:]
 	out := begin
-	for i := range steps {
-		m := int(steps[i].m) / z.slice * z.slice
-		if m > 0 && (out == begin || m > int(z.steps[out-1].m)) {
-			z.steps[out] = step{int32(m), steps[i].cost}
+	for _, s := range z.steps[begin:] {
+		m := s.m / z.slice * z.slice
+		if m > 0 && (out == begin || m > z.steps[out-1].m) {
+			z.steps[out] = step{m, s.cost}
 			out++
 		}
 	}
 	z.steps = z.steps[:out]
 }
 
-// addItems adds the parts that are single nodes to the row and returns how far it reaches.
-func (z *knapsack) addItems(k, d int, record bool) (reach int) {
-	row, list := z.rows[k], z.items[k][:0]
+// singles returns the parts of a domain that are single nodes.
+func (z *knapsack) singles(k, d int) []item {
+	z.items = z.items[:0]
 	from, to := z.tree.inside(k, d, k-1)
 	for child := from; child < to; child++ {
 		s, end := z.tree.layers[k-1].span(child)
@@ -209,63 +208,109 @@ func (z *knapsack) addItems(k, d int, record bool) (reach int) {
 			m -= m % z.slice
 		}
 		if end-s == 1 && m > 0 {
-			list = append(list, item{int32(m), int32(s), z.chain(k-1, s)})
+			z.items = append(z.items, item{m, s, z.chain(k-1, s)})
 		}
 	}
-	slices.SortFunc(list, func(a, b item) int {
-		return cmp.Or(cmp.Compare(a.m, b.m), a.cost.compare(b.cost), cmp.Compare(a.slot, b.slot))
+	return sortItems(z.items)
+}
+
+// sortItems puts items that are alike next to each other, those that hold the fewest first, and returns them.
+func sortItems(items []item) []item {
+	slices.SortFunc(items, func(a, b item) int {
+		return cmp.Or(cmp.Compare(a.m, b.m), cmp.Compare(a.cost, b.cost), cmp.Compare(a.slot, b.slot))
 	})
-	z.items[k] = list
-	limit := len(row) - 1
-	for i := 0; i < len(list); {
-		end := i + 1
-		for end < len(list) && list[end].m == list[i].m && list[end].cost == list[i].cost {
+	return items
+}
+
+// addItems adds sorted items to a row.
+func (z *knapsack) addItems(r *row, items []item, record bool) {
+	for i := 0; i < len(items); {
+		end, m := i+1, items[i].m
+		for end < len(items) && items[end].m == m && items[end].cost == items[i].cost {
 			end++
 		}
-		m := int(list[i].m)
+		limit := len(r.cost) - 1
 		left := min(end-i, (limit+m-1)/m)
 		for bundle := 1; left > 0; bundle *= 2 {
 			n := min(bundle, left)
 			left -= n
-			reach = min(limit, reach+n*m)
-			steps := [1]step{{int32(n * m), list[i].cost.times(n)}}
-			z.add(row[:reach+1], steps[:], merge{child: -1, item: i, bundle: n}, record)
+			steps := [1]step{{n * m, items[i].cost * cost(n)}}
+			chosen := r.add(steps[:], record)
+			if record {
+				z.merges = append(z.merges, merge{child: -1, item: i, steps: []step{steps[0]}, chosen: chosen})
+			}
 		}
 		i = end
 	}
-	return reach
 }
 
-// add adds a part to a row: each number of members is had with or without it, in the cheaper way.
-func (z *knapsack) add(row []cost, steps []step, part merge, record bool) {
-	if record {
-		part.chosen = make([]int32, len(row))
-		part.steps = slices.Clone(steps)
-		z.merges = append(z.merges, part)
+// start makes a row without parts, for numbers of members to limit; the parts will hold so many.
+func (r *row) start(limit, hold int, lastOnly bool) {
+	if cap(r.cost) <= limit {
+		r.cost, r.before = make([]cost, limit+1), make([]cost, limit+1)
 	}
-	for m := len(row) - 1; m > 0; m-- {
-		best, at := row[m], int32(0)
-		for i := range steps {
-			c := steps[i].cost
-			if !c.less(best) {
-				break // later steps cost more
-			}
-			rest := m - int(steps[i].m)
-			if rest > 0 {
-				c = c.plus(row[rest])
-			}
-			if c.less(best) {
-				best, at = c, int32(i+1)
-			}
-			if rest <= 0 {
-				break
+	r.cost, r.before = r.cost[:limit+1], r.before[:limit+1]
+	r.cost[0] = 0
+	for m := 1; m <= limit; m++ {
+		r.cost[m] = never
+	}
+	r.reach, r.left, r.lastOnly = 0, hold, lastOnly
+}
+
+// add adds a part to a row: each number of members is had with or without it, in the cheaper way. With record it returns
+// which of the steps each number takes.
+func (r *row) add(steps []step, record bool) (chosen []int32) {
+	limit := len(r.cost) - 1
+	most := steps[len(steps)-1].m
+	r.left -= most
+	r.reach = min(limit, r.reach+most)
+	low := 1
+	if r.lastOnly {
+		low = max(low, limit-r.left)
+	}
+	if low > r.reach {
+		low = r.reach
+	}
+	copy(r.before, r.cost[:r.reach+1])
+	if record {
+		chosen = make([]int32, r.reach+1)
+	}
+	for i, s := range steps {
+		alone := min(s.m, r.reach)
+		for m := alone; m >= low && s.cost < r.cost[m]; m-- {
+			r.cost[m] = s.cost
+			if record {
+				chosen[m] = int32(i + 1)
 			}
 		}
-		if at > 0 {
-			row[m] = best
+		if first := max(low, s.m+1); first <= r.reach {
+			from, to := r.before[first-s.m:r.reach+1-s.m], r.cost[first:r.reach+1]
 			if record {
-				part.chosen[m] = at
+				relaxRecord(from, to, chosen[first:], s.cost, int32(i+1))
+			} else {
+				relax(from, to, s.cost)
 			}
+		}
+	}
+	return chosen
+}
+
+// relax lowers to[i] to from[i] + add.
+func relax(from, to []cost, add cost) {
+	to = to[:len(from)]
+	for i, c := range from {
+		if c += add; c < to[i] {
+			to[i] = c
+		}
+	}
+}
+
+// relaxRecord does too, and notes where.
+func relaxRecord(from, to []cost, chosen []int32, add cost, step int32) {
+	to, chosen = to[:len(from)], chosen[:len(from)]
+	for i, c := range from {
+		if c += add; c < to[i] {
+			to[i], chosen[i] = c, step
 		}
 	}
 }

@@ -119,7 +119,7 @@ func (p *Planner) promising(k int, fallback bool) []int {
 // at the least cost. It returns the number without a place.
 func (p *Planner) fillTree(c *class, want int, held func(node int) int) ([]part, int) {
 	members := p.firstOf(c, want)
-	p.prepare(c, p.root, members, held)
+	p.prepare(c, p.root, p.rootDomain, members, held)
 	k, d := p.root, p.rootDomain
 	from, to := d, d+1
 	if limit := p.limitOfClass(c); limit < k {
@@ -141,7 +141,7 @@ func (p *Planner) fillTree(c *class, want int, held func(node int) int) ([]part,
 		short = want - min(want, most)
 		want, from, to = min(want, most), at, at+1
 		members = members[:want]
-		p.prepare(c, p.root, members, held)
+		p.prepare(c, p.root, p.rootDomain, members, held)
 		if p.knap.capacity(k, at) < p.knap.room(k, want) {
 			return nil, want + short
 		}
@@ -150,7 +150,7 @@ func (p *Planner) fillTree(c *class, want int, held func(node int) int) ([]part,
 	if d < 0 {
 		return nil, want + short
 	}
-	return p.nodes(p.knap.deal(k, d, want, p.groups(members), nil)), short
+	return p.nodes(p.knap.deal(k, d, want, p.groups(members))), short
 }
 
 // firstOf returns the first so many members of the class in rank order.

@@ -2,6 +2,8 @@ package placement
 
 import (
 	"slices"
+
+	"github.com/gputopology/gpu-topology-scheduler/pkg/topology"
 )
 
 // planOne plans a gang of one class on the fabric: in one domain of the narrowest level that has a domain with room, and
@@ -10,7 +12,7 @@ func (p *Planner) planOne() (*Plan, *Rejection, error) {
 	c, need := &p.class[0], p.problem.Need
 	chosen := p.firstMembers(c, need)
 	held := func(i int) int { return int(p.count[0][i]) }
-	p.prepare(c, 0, chosen, held)
+	p.prepare(c, 0, -1, chosen, held)
 	l := &layout{parts: make([][]part, 1), sums: []int{need}, order: p.order}
 	rest, gap := p.complete(c, chosen, l, held)
 	if gap != nil {
@@ -24,7 +26,7 @@ func (p *Planner) planOne() (*Plan, *Rejection, error) {
 		if d < 0 {
 			continue
 		}
-		l.parts[0] = p.nodes(p.knap.deal(k, d, len(rest), p.groups(rest), nil))
+		l.parts[0] = p.nodes(p.knap.deal(k, d, len(rest), p.groups(rest)))
 		break
 	}
 	if len(rest) > 0 && l.parts[0] == nil {
@@ -83,9 +85,21 @@ func (p *Planner) enter(k, d int) {
 
 // area describes a domain for rejections.
 func (p *Planner) area(k, d int) area {
-	out := area{level: p.tree.layers[k].level, nodes: p.domain}
+	out := area{level: p.levelAt(k), nodes: p.domain}
 	if k < len(p.tree.layers)-1 || p.tree.layers[k].domains() > 1 {
-		out.name = p.tree.domain(k, d).Name
+		out.name = p.tree.domainAt(out.level, int(p.tree.layers[k].first[d])).Name
+	}
+	return out
+}
+
+// levelAt returns the level of a layer: of those with the same domains, the one that the gang is limited to.
+func (p *Planner) levelAt(k int) topology.Level {
+	out := p.tree.layers[k].level
+	if l := p.problem.Ceiling; p.problem.HasCeiling && p.problem.Fabric.Known(l) && p.tree.layerOf[l] == k {
+		out = l
+	}
+	if l := p.problem.Required; p.problem.HasRequired && p.problem.Fabric.Known(l) && p.tree.layerOf[l] == k {
+		out = l
 	}
 	return out
 }

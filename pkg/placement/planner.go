@@ -28,7 +28,7 @@ type Planner struct {
 	domain, within   []int
 	root, rootDomain int
 
-	// close and far are memory for fill, rooms is what a try for several classes takes, budget the steps left to search.
+	// nearby and others are memory for fill, rooms is what a try for several classes takes, budget the steps left to search.
 	nearby, others []candidate
 	rooms          rooms
 	budget         int

@@ -74,10 +74,10 @@ type Problem struct {
 	Need int
 	// Nodes are the nodes, in any order: the plan does not depend on it.
 	Nodes []Node
-	// Near are the nodes that the running part of the gang uses. They are filled before others.
+	// Near are the nodes that the running part of the gang uses, beside those of Placed. They are filled before others.
 	Near map[ledger.NodeName]bool
 
-	// Fabric is the tree of domains; nil for a cluster without, of which all that follows but Placed is not read.
+	// Fabric is the tree of domains; nil for a cluster without: then of what follows only Placed and Rates are read.
 	Fabric *topology.Fabric
 	// Required is the widest level of which the gang may use no more than one domain, members that run included, if
 	// HasRequired is set. A level of which no node carries a label is as narrow as the next narrower one.

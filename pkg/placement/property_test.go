@@ -71,7 +71,7 @@ func (c *cluster) add(t *rapid.T, name string, d *draw) {
 		c.ledger.SetNode(node.Name, nil)
 		node.View = &c.ledger.Node(node.Name).View
 	default:
-		c.machine(t, &node, map[string]func() topology.Spec{"n8s": n8s, "n8p": n8p, "n2": n2, "migs": migs}[d.kind](), d)
+		c.machine(t, &node, map[string]func() topology.Spec{"n8s": n8s, "n8p": n8p, "n2": n2, "migs": migs, "a100": a100, "nics": nics}[d.kind](), d)
 	}
 	if d.near {
 		c.near[node.Name] = true

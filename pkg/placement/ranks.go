@@ -117,11 +117,11 @@ func (p *Planner) addFar(out []int32, around ...int) {
 // seat deals places, by node, to members of one class, which come in rank order. Members get places in ascending order,
 // so that each domain of each level gets ranks that follow each other. Where members run whose ranks are known, each
 // member gets, from the narrowest level to the widest, a place in the domain of the running member before it in rank, or
-// after it.
-func (p *Planner) seat(members []int, parts []part, turn int, seats []seat) []seat {
+// of the one after it; unless anywhere is false, because slices have to stay together.
+func (p *Planner) seat(members []int, parts []part, turn int, anywhere bool, seats []seat) []seat {
 	parts = slices.Clone(parts)
 	slices.SortFunc(parts, func(a, b part) int { return p.compareNodes(a.node, b.node) })
-	if p.problem.Fabric != nil && len(p.fixed) > 0 {
+	if anywhere && p.problem.Fabric != nil && len(p.fixed) > 0 {
 		return p.seatNear(members, parts, turn, seats)
 	}
 	next := 0
@@ -134,6 +134,7 @@ func (p *Planner) seat(members []int, parts []part, turn int, seats []seat) []se
 	return seats
 }
 
+// seatNear deals places near running members: at each level first to those who have both neighbours in one domain.
 func (p *Planner) seatNear(members []int, parts []part, turn int, seats []seat) []seat {
 	slots := make([]int, len(parts))
 	for i := range parts {
@@ -142,23 +143,27 @@ func (p *Planner) seatNear(members []int, parts []part, turn int, seats []seat) 
 	left := slices.Clone(members)
 	for k := range p.tree.layers {
 		y := &p.tree.layers[k]
-		var later []int
-		for _, m := range left {
-			at := -1
-			if p.rank[m] >= 0 {
+		for _, both := range [2]bool{true, false} {
+			left = slices.DeleteFunc(left, func(m int) bool {
+				if p.rank[m] < 0 {
+					return false
+				}
 				before, after := p.neighbours(p.rank[m])
-				if at = freeIn(y, int(y.of[before]), slots, parts); at < 0 {
+				if both && y.of[before] != y.of[after] {
+					return false
+				}
+				at := freeIn(y, int(y.of[before]), slots, parts)
+				if at < 0 {
 					at = freeIn(y, int(y.of[after]), slots, parts)
 				}
-			}
-			if at < 0 {
-				later = append(later, m)
-				continue
-			}
-			parts[at].count--
-			seats = append(seats, seat{node: parts[at].node, member: m, turn: turn})
+				if at < 0 {
+					return false
+				}
+				parts[at].count--
+				seats = append(seats, seat{node: parts[at].node, member: m, turn: turn})
+				return true
+			})
 		}
-		left = later
 	}
 	for i := range parts {
 		for ; parts[i].count > 0; parts[i].count-- {

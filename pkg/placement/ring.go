@@ -161,9 +161,13 @@ func (p *Planner) insideOf(n *Node, set topology.GPUSet, on []Assignment) topolo
 	return p.places.chooser.QualityOf(n.View, set).Bottleneck
 }
 
-// spanOf returns the narrowest level of which the members use one domain.
+// spanOf returns the narrowest level of which the members of the ring, and whatever else runs on Problem.Near, use one
+// domain.
 func (p *Planner) spanOf(ring []stop) topology.Level {
 	first, last := ring[0].slot, ring[0].slot
+	if len(p.problem.Near) > 0 && p.tree.first >= 0 {
+		first, last = min(first, p.tree.first), max(last, p.tree.last)
+	}
 	for _, s := range ring {
 		first, last = min(first, s.slot), max(last, s.slot)
 	}

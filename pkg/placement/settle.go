@@ -14,13 +14,23 @@ func (z *knapsack) best(k, from, to, want, root int) (int, cost) {
 			continue
 		}
 		for outer := k + 1; outer < root; outer++ {
-			c = c.plus(z.own(outer, int(z.tree.layers[outer].of[z.tree.layers[k].first[d]])))
+			c += z.own(outer, int(z.tree.layers[outer].of[z.tree.layers[k].first[d]]))
 		}
-		if c.less(least) {
+		if c < least || c == least && k == 0 && c < never && z.free[d] < z.free[at] {
 			at, least = d, c
 		}
 	}
 	return at, least
+}
+
+// holds returns the first of the domains that holds want members, -1 if none does.
+func (z *knapsack) holds(k, from, to, want int) int {
+	for d := from; d < to; d++ {
+		if z.capacity(k, d) >= z.room(k, want) {
+			return d
+		}
+	}
+	return -1
 }
 
 // settle chooses one of the domains of layer k, from one to before another, for want members of the class: the one that
@@ -31,12 +41,19 @@ func (z *knapsack) best(k, from, to, want, root int) (int, cost) {
 // numbers of domains stay the same if only nodes are used that are as fast.
 func (p *Planner) settle(c *class, k, from, to, want, root int) int {
 	z := &p.knap
-	d, least := z.best(k, from, to, want, root)
-	if d < 0 || c.way == noCards {
+	if c.way == noCards {
+		d, _ := z.best(k, from, to, want, root)
 		return d
 	}
-	p.learn(c, k, want)
+	if from = z.holds(k, from, to, want); from < 0 {
+		return -1
+	}
+	p.learn(c, root)
 	values := p.speeds.values()
+	if len(values) == 1 && z.holds(k, from+1, to, want) < 0 {
+		return from // the only one, whatever it costs
+	}
+	d, least := z.best(k, from, to, want, root)
 	held := slices.Clone(z.held)
 	low, high := 0, len(values)-1
 	for low < high {
@@ -44,7 +61,7 @@ func (p *Planner) settle(c *class, k, from, to, want, root int) int {
 		z.held = p.speeds.atLeast(values[middle], held, z.held)
 		z.load()
 		at, cost := z.best(k, from, to, want, root)
-		if at >= 0 && cost.within(z.counts) == least.within(z.counts) {
+		if at >= 0 && cost&z.counts == least&z.counts {
 			low, d = middle, at
 		} else {
 			high = middle - 1
@@ -57,14 +74,18 @@ func (p *Planner) settle(c *class, k, from, to, want, root int) int {
 	return d
 }
 
-// prepare fills the knapsack for members of the class, which are in rank order, in domains of layer root: held says how
-// many a node holds.
-func (p *Planner) prepare(c *class, root int, members []int, held func(node int) int) {
+// prepare fills the knapsack for members of the class, which are in rank order, in domains of layer root, or in the one
+// given: held says how many a node holds.
+func (p *Planner) prepare(c *class, root, domain int, members []int, held func(node int) int) {
 	z, t, want := &p.knap, &p.tree, max(1, len(members))
 	z.tree, z.far = t, p.far(members)
 	z.held = append(z.held[:0], make([]int32, len(t.slots))...)
 	z.free = append(z.free[:0], make([]int32, len(t.slots))...)
-	for s := range t.slots {
+	first, end := 0, len(t.slots)
+	if domain >= 0 {
+		first, end = t.layers[root].span(domain)
+	}
+	for s := first; s < end; s++ {
 		i := int(t.slots[s].node)
 		if i < 0 {
 			continue

@@ -14,7 +14,7 @@ func (p *Planner) groups(members []int) []int {
 		if p.ranked(members) {
 			id = p.rank[m] / size
 		}
-		if len(out) == 0 || id != last {
+		if len(out) == 0 || id != last || out[len(out)-1] == size {
 			out, last = append(out, 0), id
 		}
 		out[len(out)-1]++
@@ -58,18 +58,18 @@ func (p *Planner) complete(c *class, chosen []int, l *layout, held func(int) int
 			continue
 		}
 		k := p.knap.sliceAt
-		p.prepare(c, k, members, left)
+		p.prepare(c, k, -1, members, left)
 		if d < 0 || p.settle(c, k, d, d+1, len(members), k) < 0 {
 			return nil, p.rejectSlice(d, id, len(members))
 		}
-		parts := p.nodes(p.knap.deal(k, d, len(members), nil, nil))
+		parts := p.nodes(p.knap.deal(k, d, len(members), nil))
 		for _, g := range parts {
 			taken[g.node] += g.count
 			p.tree.use(int(p.tree.slotOf[g.node]))
 		}
 		l.seated = append(l.seated, seated{members, parts})
 	}
-	p.prepare(c, 0, rest, left)
+	p.prepare(c, 0, -1, rest, left)
 	return rest, nil
 }
 
@@ -97,7 +97,7 @@ func (p *Planner) sameClass(c *class, role int) bool {
 		return len(p.class) == 1
 	}
 	a := askOf(&p.problem.Roles[role])
-	return role == c.role || c.equal(&a)
+	return role == c.role || p.problem.alike(c.role, role) && c.equal(&a)
 }
 
 // rejectSlice says that a slice, of which members run in domain d, has no place there for its other members.

@@ -26,14 +26,13 @@ type speedKind struct {
 	nics  int
 }
 
-// learn sorts the slots into kinds and computes their rates for members of the class in domains of layer k. Of a node on
-// its own only the rate for want members counts.
-func (p *Planner) learn(c *class, k, want int) {
+// learn sorts the slots into kinds and computes their rates for members of the class in a gang that spans layer root.
+func (p *Planner) learn(c *class, root int) {
 	y, t, held := &p.speeds, &p.tree, p.knap.held
 	y.kinds = map[speedKind]int32{}
 	y.kindOf = append(y.kindOf[:0], make([]int32, len(held))...)
 	y.rates = y.rates[:0]
-	level := t.layers[k].level
+	level := t.layers[root].level
 	rates := p.rates()
 	for s, most := range held {
 		if most == 0 {
@@ -63,22 +62,6 @@ func (p *Planner) learn(c *class, k, want int) {
 				rate = min(rate, edge)
 			}
 			y.rates[kind] = append(y.rates[kind], rate)
-		}
-	}
-	if k == 0 {
-		y.single(held, want)
-	}
-}
-
-// single keeps of each kind only the rate for want members.
-func (y *speeds) single(held []int32, want int) {
-	for kind, rates := range y.rates {
-		if len(rates) < want {
-			y.rates[kind] = nil
-			continue
-		}
-		for m := range rates {
-			rates[m] = rates[want-1]
 		}
 	}
 }

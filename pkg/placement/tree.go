@@ -234,11 +234,6 @@ func (t *tree) inside(k, d, narrower int) (from, to int) {
 	return int(t.layers[narrower].of[first]), int(t.layers[narrower].of[end-1]) + 1
 }
 
-// domain describes domain d of layer k.
-func (t *tree) domain(k, d int) topology.Domain {
-	return t.domainAt(t.layers[k].level, int(t.layers[k].first[d]))
-}
-
 // domainAt describes the domain of a level that holds the slot.
 func (t *tree) domainAt(l topology.Level, s int) topology.Domain {
 	at := t.slots[s]
