@@ -13,6 +13,7 @@ import (
 	"github.com/gputopology/gpu-topology-scheduler/pkg/engine"
 	"github.com/gputopology/gpu-topology-scheduler/pkg/plugins/coscheduling"
 	"github.com/gputopology/gpu-topology-scheduler/pkg/plugins/gputopology"
+	"github.com/gputopology/gpu-topology-scheduler/pkg/plugins/nccltopology"
 	"github.com/gputopology/gpu-topology-scheduler/pkg/preflight"
 )
 
@@ -21,6 +22,7 @@ func main() {
 	cmd := app.NewSchedulerCommand(
 		app.WithPlugin(gputopology.Name, gputopology.New(shared)),
 		app.WithPlugin(coscheduling.Name, coscheduling.New(shared)),
+		app.WithPlugin(nccltopology.Name, nccltopology.New(shared)),
 	)
 	cmd.Use = "gpu-topology-scheduler"
 	preflight.Wrap(cmd)

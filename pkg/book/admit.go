@@ -82,13 +82,14 @@ func (b *Book) enter(key GroupKey, pod *v1.Pod) (*group, string) {
 		b.see(key, current)
 	}
 	g := b.group(key)
+	reason := ""
 	switch {
 	case !g.known:
-		return g, g.unknown()
+		reason = g.unknown()
 	case g.facts.Invalid != "":
-		return g, g.invalid()
+		reason = g.invalid()
 	}
-	return g, ""
+	return g, reason
 }
 
 // Admit says what is to be done with a member that comes to be scheduled.

@@ -43,18 +43,18 @@ func (b *Book) Reserved(pod *v1.Pod, node string) (answer Answer, timeout time.D
 	delete(b.coming, uid)
 	delete(b.unsettled, uid)
 	b.apply(g, gang.MemberReserved{Pod: uid, Node: ledger.NodeName(node)})
-	switch stage, _ := g.state.Stage(uid); stage {
-	case gang.StageAdmitted, gang.StageBound:
-		delete(b.unsettled, uid) // the answer itself lets it go
+	delete(b.unsettled, uid) // the answer itself is the verdict
+	stage, _ := g.state.Stage(uid)
+	if stage == gang.StageAdmitted || stage == gang.StageBound {
 		return AnswerGo, 0, ""
-	case gang.StageReserved:
+	}
+	if stage == gang.StageReserved {
 		if g.started == nil {
 			now := b.clock.Now()
 			g.started = &now
 		}
 		return AnswerWait, b.timeout(g), ""
 	}
-	delete(b.unsettled, uid)
 	return AnswerRefuse, 0, b.reasonOf(g, "the plan was given up")
 }
 

@@ -18,7 +18,7 @@ func TestMatesOf(t *testing.T) {
 	b.node("n1", kit.N8s)
 	b.node("n2", kit.N8s)
 	b.group("a", 0)
-	on := func(node string) kit.PodOption { return kit.OnNode(node) }
+	on := kit.OnNode
 	pod := b.member("a", "me", kit.GPUs(1))
 	if diff := cmp.Diff(Company{Waiting: 1}, b.MatesOf(pod)); diff != "" {
 		t.Errorf("a group of which no member is known (-want +got):\n%s", diff)

@@ -61,7 +61,7 @@ func (e *Engine) StartFabric(handle fwk.Handle, args *config.NCCLTopologyArgs, l
 	f.registration, err = handle.SharedInformerFactory().Core().V1().Nodes().Informer().AddEventHandler(
 		handlerOf(f.seen, func(_, n *v1.Node) { f.seen(n) }, f.gone))
 	if err != nil {
-		return fmt.Errorf("Node informer: %w", err)
+		return fmt.Errorf("watch the labels of nodes: %w", err)
 	}
 	e.fabric.Store(f)
 	return nil

@@ -225,11 +225,13 @@ type sink struct {
 	gangs  *gangs
 }
 
+// GroupSeen implements podgroup.Sink.
 func (s sink) GroupSeen(g podgroup.Group) {
 	s.gangs.writer.Seen(g)
 	s.engine.book.GroupSeen(g)
 }
 
+// GroupGone implements podgroup.Sink.
 func (s sink) GroupGone(namespace, name string, uid gang.GroupUID) {
 	s.engine.book.GroupGone(namespace, name, uid)
 	s.gangs.writer.Forget(uid)
@@ -241,6 +243,7 @@ type host struct {
 	engine *Engine
 }
 
+// WaitingPod implements book.Host.
 func (h host) WaitingPod(uid types.UID) book.WaitingPod {
 	if w := h.handle.GetWaitingPod(uid); w != nil {
 		return w
@@ -248,8 +251,10 @@ func (h host) WaitingPod(uid types.UID) book.WaitingPod {
 	return nil
 }
 
+// Activate implements book.Host.
 func (h host) Activate(pods map[string]*v1.Pod) { h.handle.Activate(klog.Background(), pods) }
 
+// Evict implements book.Host.
 func (h host) Evict(ctx context.Context, pod *v1.Pod, reason string) error {
 	h.Report(pod, "GangBroken", actionEvict, reason)
 	return h.handle.ClientSet().PolicyV1().Evictions(pod.Namespace).Evict(ctx, &policyv1.Eviction{
@@ -258,6 +263,7 @@ func (h host) Evict(ctx context.Context, pod *v1.Pod, reason string) error {
 	})
 }
 
+// Report implements book.Host.
 func (h host) Report(regarding runtime.Object, reason, action, detail string) {
 	h.engine.Report(regarding, reason, action, detail)
 }

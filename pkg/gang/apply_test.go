@@ -104,7 +104,7 @@ func (m *model) planned(e PlanMade) {
 			good++
 		}
 	}
-	if good < len(e.Members) || good < m.need() || !(m.mayPlan() || m.need() > 0 && m.keepsOn()) {
+	if good < len(e.Members) || good < m.need() || !m.mayPlan() && (m.need() <= 0 || !m.keepsOn()) {
 		m.cured()
 		return
 	}

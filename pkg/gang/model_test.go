@@ -28,7 +28,6 @@ type model struct {
 	retryAt, completeBy       time.Time
 	excluded                  map[ledger.NodeName]time.Time
 	curedSinceAsked, unheeded bool
-	evictAt                   time.Time
 }
 
 // pod is what is true of one pod.

@@ -6,13 +6,13 @@ import "github.com/gputopology/gpu-topology-scheduler/pkg/ledger"
 type VerdictKind uint8
 
 const (
-	// VerdictWait: not now, for Reason.
+	// VerdictWait means not now, for Reason.
 	VerdictWait VerdictKind = iota
-	// VerdictAlone: like a pod of no gang.
+	// VerdictAlone means like a pod of no gang.
 	VerdictAlone
-	// VerdictPlanned: on Node only, by plan PlanID.
+	// VerdictPlanned means on Node only, by plan PlanID.
 	VerdictPlanned
-	// VerdictPlan: Need of the Candidates are to be planned now, and PlanMade or PlanFailed is to be told.
+	// VerdictPlan means that Need of the Candidates are to be planned now, and PlanMade or PlanFailed is to be told.
 	VerdictPlan
 )
 

@@ -124,9 +124,9 @@ type scratch struct {
 
 // load makes the scratch a copy of v.
 func (s *scratch) load(v *allocate.View) {
-	use := append(s.view.Use[:0], v.Use...)
+	use := s.view.Use[:0]
 	s.view = *v
-	s.view.Use = use
+	s.view.Use = append(use, v.Use...)
 }
 
 // choose chooses cards for one more member and takes them; ok is false where there are none.

@@ -59,7 +59,8 @@ func newFabricOracle(p *placement.Problem) *fabricOracle {
 
 // domain names the domain of a node, or of a running member.
 func (o *fabricOracle) domain(l topology.Level, at int) string {
-	name, pos := "", 0
+	var name string
+	var pos int
 	if at >= 0 {
 		name, pos = string(o.p.Nodes[at].Name), o.p.Nodes[at].Position
 	} else {

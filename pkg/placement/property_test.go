@@ -321,7 +321,7 @@ func checkRejection(t *rapid.T, p *placement.Problem, rej *placement.Rejection) 
 		if p.Roles[0].Request != nil && places < p.Need || rej.Resource == "" || rej.ResourceNodes == 0 {
 			t.Fatalf("%v, but no resource is short", rej)
 		}
-	case placement.GapTogether:
+	case placement.GapTogether, placement.GapApart, placement.GapSlices, placement.GapSlice:
 		t.Fatalf("%v, but there is one role", rej)
 	}
 	if s := rej.String(); s == "" || len(s) > 400 {

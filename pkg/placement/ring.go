@@ -37,7 +37,7 @@ func (p *Planner) describe(plan *Plan, seats []seat, assignments []Assignment) {
 	})
 	p.describeDomains(plan, stops)
 	p.describeRing(plan, stops)
-	plan.Ring.Bottleneck = p.bottleneck(plan, stops, seats, assignments)
+	plan.Ring.Bottleneck = p.bottleneck(stops, seats, assignments)
 	p.describeLayout(plan, stops)
 }
 
@@ -119,7 +119,7 @@ func ringOf(stops []stop) []stop {
 }
 
 // bottleneck returns the rate of the slowest part of the ring.
-func (p *Planner) bottleneck(plan *Plan, stops []stop, seats []seat, assignments []Assignment) topology.Bandwidth {
+func (p *Planner) bottleneck(stops []stop, seats []seat, assignments []Assignment) topology.Bandwidth {
 	least, nics := unlimited, math.MaxInt
 	for first := 0; first < len(seats); {
 		var set topology.GPUSet

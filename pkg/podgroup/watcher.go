@@ -112,7 +112,7 @@ func (w *Watcher) await(ctx context.Context) bool {
 	last := ""
 	for {
 		served, err := w.discover(ctx)
-		state := ""
+		var state string
 		switch {
 		case served:
 			return true

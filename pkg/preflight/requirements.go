@@ -31,7 +31,8 @@ func Requirements() []Requirement {
 //
 // NominatedNodeNameForExpectation writes the node of every pod that waits at Permit into its status, for the cluster
 // autoscaler: one more write and one more event for each member of a gang, between two that follow each other within
-// milliseconds.
+// milliseconds. A member that is rejected as fast may keep what was written: upstream clears a nomination only if its pod
+// object shows one already. The node then counts as promised to a pod that does not come.
 func Costly() []featuregate.Feature {
 	return []featuregate.Feature{features.NominatedNodeNameForExpectation}
 }

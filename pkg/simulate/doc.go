@@ -10,8 +10,9 @@
 //	demo.go       one pod after another -> placements, compared with package oracle; review.go looks again at the end
 //	gangs.go      a gang -> PodGroup and Pod objects; bound pods -> their seats, compared with package oracle
 //	gangact.go    more gangs than fit, until one ends; witness.go follows their pods from event to event
+//	fabric.go     labels of leaves and spines; seats -> the layout that the PodGroup must have, the ring through the gang
 //	bench.go      many pods at once, with our plugins and without -> pods a second
-//	screen.go, board.go, table.go, gangtable.go                     what the user sees
+//	screen.go, board.go, table.go, gangtable.go, fabrictable.go     what the user sees
 //
 // # Processes
 //
@@ -35,7 +36,8 @@
 //	always          no card is held twice, in the order in which the API server made the changes; no pod is lost
 //	at rest         as many gangs run whole as fit; no pod of another has a node, a nomination or a record
 //	a whole gang    its records name the gang, one plan and every rank once; the ranks on a node are contiguous; member by
-//	                member in the order of ranks, its cards are those of the brute force
+//	                member in the order of ranks, its cards are those of the brute force; it is below one leaf if one has
+//	                room for it, the ranks below a leaf are contiguous, and the layout on its PodGroup is that of its pods
 //	a waiting gang  its PodGroup says how many pods find a place and how many GPUs are free, and so does every pod
 //	PodGroups       phase and counts are those of the pods
 //

@@ -66,6 +66,7 @@ func newGangAct(screen *Screen, cluster *Cluster) (*gangAct, error) {
 		a.nodes, a.names = append(a.nodes, n), append(a.names, n.Object.Name)
 		graphs[n.Object.Name] = n.Topology
 	}
+	wire(a.nodes)
 	for i := range a.gangs {
 		a.standings = append(a.standings, standing{gang: &a.gangs[i]})
 		for rank := range a.gangs[i].size {
@@ -100,7 +101,8 @@ func (a *gangAct) run(ctx context.Context) error {
 			return fmt.Errorf("create node %s: %w", a.names[i], err)
 		}
 	}
-	a.screen.Step("Created %d more nodes with %d GPUs each: %s", len(a.nodes), gangMachine.Count, gangMachine.Title)
+	a.screen.Step("Created %d more nodes with %d GPUs each: %s; in turn below %d leaf switches of one spine",
+		len(a.nodes), gangMachine.Count, gangMachine.Title, gangLeaves)
 	pods, cards := a.gangs[0].room(a.judged, a.names)
 	fit := pods / a.gangs[0].size
 	a.screen.Step("Creating %d gangs of %d pods x %d GPUs, one pod of each in turn: %d GPUs are free, %d gangs fit",
@@ -120,7 +122,7 @@ func (a *gangAct) run(ctx context.Context) error {
 	}
 	a.show()
 	a.screen.Line("All %d placements equal those of the brute-force search, no card was held twice at any moment, each gang ran whole or held nothing,\n"+
-		"and the ranks on every node are contiguous.", a.placed)
+		"below one leaf, with contiguous ranks on every node, and the layout on its PodGroup is that of its pods.", a.placed)
 	return nil
 }
 
@@ -204,8 +206,9 @@ func (a *gangAct) judge() error {
 		case a.witness.all(s.gang, ended):
 			s.want = phaseFinished
 		case s.want != phaseRunning:
-			s.want, s.seats = phaseRunning, all
+			s.want, s.seats, s.layout, s.way = phaseRunning, all, layoutOf(all), wayOf(all, a.judged)
 			a.placed += len(all)
+			faults = append(faults, judgeLeaves(s.gang, all, a.judged, a.nodes))
 			faults = append(faults, judge(s.gang, all, a.judged, a.names)...)
 		}
 	}
@@ -255,10 +258,11 @@ func (a *gangAct) awaitGroups(ctx context.Context) error {
 				return false, err
 			}
 			s.state, err = groupStateOf(o)
-			return s.state.fits(s.gang, s.want, parts), err
+			return s.state.fits(s.gang, s.want, parts) && s.laidOut(), err
 		})
 		if err != nil {
-			return fmt.Errorf("PodGroup %s has %v, want phase %q with a reason that says %q: %w", s.gang.name, s.state, s.want, parts, err)
+			return fmt.Errorf("PodGroup %s has %v, want phase %q with a reason that says %q and, if it runs, layout %+v: %w",
+				s.gang.name, s.state, s.want, parts, s.layout, err)
 		}
 	}
 	return nil
@@ -300,8 +304,8 @@ func (a *gangAct) progress() string {
 	return strings.Join(parts, "; ")
 }
 
-// show writes the table of all gangs, and why those wait that do.
+// show writes the table of all gangs, why those wait that do, and the fabric below those that run.
 func (a *gangAct) show() {
 	a.screen.Keep()
-	a.screen.Line("\n%s", gangTable(a.standings))
+	a.screen.Line("\n%s\n%s", gangTable(a.standings), fabricTable(a.standings))
 }

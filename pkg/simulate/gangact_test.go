@@ -108,6 +108,7 @@ func groupsOf(t *testing.T, a *gangAct, reason string) *fake.FakeDynamicClient {
 	t.Helper()
 	ran, late := a.gangs[0].group(), a.gangs[1].group()
 	ran.Object["status"] = map[string]any{"phase": phaseRunning, "running": int64(4)}
+	ran.SetAnnotations(map[string]string{v1alpha1.LayoutAnnotation: yardLayout})
 	late.Object["status"] = map[string]any{"phase": phaseWaiting}
 	late.SetAnnotations(map[string]string{v1alpha1.WaitingReasonAnnotation: reason})
 	client := fake.NewSimpleDynamicClientWithCustomListKinds(runtime.NewScheme(),
@@ -130,7 +131,7 @@ func TestGangActWaitsForThePodGroups(t *testing.T) {
 	if err := a.awaitGroups(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	want := []groupState{{phase: phaseRunning, running: 4}, {phase: phaseWaiting, reason: reason}}
+	want := []groupState{{phase: phaseRunning, running: 4, layout: yardLayout}, {phase: phaseWaiting, reason: reason}}
 	got := []groupState{a.standings[0].state, a.standings[1].state}
 	if diff := cmp.Diff(want, got, cmp.AllowUnexported(groupState{})); diff != "" {
 		t.Errorf("states (-want +got):\n%s", diff)
@@ -158,6 +159,42 @@ func TestGangActQuotesAPodGroupThatSaysSomethingElse(t *testing.T) {
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("error = %v, want one with %q", err, want)
 		}
+	}
+}
+
+func TestGangActQuotesALayoutThatSaysSomethingElse(t *testing.T) {
+	a := actOf(t)
+	if err := a.judge(); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	wrong := a.gangs[0].group()
+	wrong.Object["status"] = map[string]any{"phase": phaseRunning, "running": int64(4)}
+	wrong.SetAnnotations(map[string]string{v1alpha1.LayoutAnnotation: strings.Replace(yardLayout, `"members":2`, `"members":3`, 1)})
+	groupsOf(t, a, "").PrependReactor("get", "podgroups", func(clienttesting.Action) (bool, runtime.Object, error) {
+		cancel()
+		return true, wrong, nil
+	})
+	err := a.awaitGroups(ctx)
+	for _, want := range []string{"PodGroup g", `\"members\":3`, "Name:leaf-0 Within:[spine spine-0] Members:2"} {
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("error = %v, want one with %q", err, want)
+		}
+	}
+}
+
+func TestGangActFaultsAGangThatIsSpread(t *testing.T) {
+	a, err := newGangAct(NewScreen(&strings.Builder{}, 0), &Cluster{admin: serve(t, nil)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for rank := range a.gangs[0].size { // by the names of the nodes
+		a.witness.see("ADDED", boundMember(t, &a.gangs[0], rank, a.nodes[rank/2], quads[rank%2], nil))
+	}
+	const want = "gang train-a: the ranks on leaf leaf-0 are not contiguous, rank 4 follows others"
+	if err := a.judge(); err == nil || !strings.Contains(err.Error(), want) {
+		t.Errorf("error = %v, want one with %q", err, want)
 	}
 }
 

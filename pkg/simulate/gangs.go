@@ -104,10 +104,12 @@ type groupState struct {
 	running, succeeded int64
 	// reason is why the gang waits, empty if nobody says that it does.
 	reason string
+	// layout is where its members are, as v1alpha1.ParseLayout reads it.
+	layout string
 }
 
 func groupStateOf(o *unstructured.Unstructured) (groupState, error) {
-	s := groupState{reason: o.GetAnnotations()[v1alpha1.WaitingReasonAnnotation]}
+	s := groupState{reason: o.GetAnnotations()[v1alpha1.WaitingReasonAnnotation], layout: o.GetAnnotations()[v1alpha1.LayoutAnnotation]}
 	var err error
 	if s.phase, _, err = unstructured.NestedString(o.Object, "status", "phase"); err != nil {
 		return s, err
@@ -121,13 +123,13 @@ func groupStateOf(o *unstructured.Unstructured) (groupState, error) {
 
 // String says the state for a reader who expected another.
 func (s groupState) String() string {
-	return fmt.Sprintf("phase %q, %d running, %d succeeded, waiting reason %q", s.phase, s.running, s.succeeded, s.reason)
+	return fmt.Sprintf("phase %q, %d running, %d succeeded, waiting reason %q, layout %q", s.phase, s.running, s.succeeded, s.reason, s.layout)
 }
 
 // fits says whether this is what the PodGroup of a gang should say when all its pods are in a phase. Only of a gang that waits
 // it should have a reason, which says all parts.
 func (s groupState) fits(g *gang, phase string, parts []string) bool {
-	want := groupState{phase: phase, reason: s.reason}
+	want := groupState{phase: phase, reason: s.reason, layout: s.layout}
 	switch phase {
 	case phaseRunning:
 		want.running = int64(g.size)
@@ -141,6 +143,8 @@ func (s groupState) fits(g *gang, phase string, parts []string) bool {
 type seat struct {
 	rank   int
 	record *v1alpha1.Record
+	// leaf and spine are the node's.
+	leaf, spine string
 	Placement
 }
 
@@ -196,7 +200,9 @@ func seatOf(g *gang, pod *v1.Pod, nodes []Node, c *oracle.Cluster) (seat, error)
 		return seat{}, fmt.Errorf("pod %s: its record has rank %s, want %s", pod.Name, rankText(record.Rank), pod.Annotations[v1alpha1.RankAnnotation])
 	}
 	p := only(g.machine, wholePod(pod.Name, g.cards))
-	return seat{rank: int(*record.Rank), record: record, Placement: placementOf(&p, record, nodes[at], c)}, nil
+	return seat{
+		rank: int(*record.Rank), record: record, leaf: nodes[at].leaf(), spine: nodes[at].spine(), Placement: placementOf(&p, record, nodes[at], c),
+	}, nil
 }
 
 func rankText(rank *int32) string {
@@ -206,9 +212,9 @@ func rankText(rank *int32) string {
 	return strconv.Itoa(int(*rank))
 }
 
-// inOrder checks seats in the order of their ranks: each rank once, all of one plan, and the ranks of every node contiguous.
+// inOrder checks seats in the order of their ranks: each rank once, all of one plan, and the ranks of every node and of every
+// leaf contiguous.
 func inOrder(g *gang, all []seat) error {
-	left := map[string]bool{}
 	for i := range all {
 		s := &all[i]
 		if s.rank != i {
@@ -217,13 +223,22 @@ func inOrder(g *gang, all []seat) error {
 		if s.record.Plan != all[0].record.Plan {
 			return fmt.Errorf("gang %s: pod %s is of plan %s, pod %s of plan %s", g.name, s.Pod.Name, s.record.Plan, all[0].Pod.Name, all[0].record.Plan)
 		}
-		if i == 0 || s.Node == all[i-1].Node {
-			continue
+	}
+	if err := contiguous(g, all, "node", func(s *seat) string { return s.Node }); err != nil {
+		return err
+	}
+	return contiguous(g, all, "leaf", func(s *seat) string { return s.leaf })
+}
+
+// contiguous holds that the ranks come to each domain once.
+func contiguous(g *gang, all []seat, kind string, of func(*seat) string) error {
+	left := map[string]bool{}
+	for part := range runs(all, of) {
+		name := of(&part[0])
+		if left[name] {
+			return fmt.Errorf("gang %s: the ranks on %s %s are not contiguous, rank %d follows others", g.name, kind, name, part[0].rank)
 		}
-		left[all[i-1].Node] = true
-		if left[s.Node] {
-			return fmt.Errorf("gang %s: the ranks on node %s are not contiguous, rank %d follows others", g.name, s.Node, s.rank)
-		}
+		left[name] = true
 	}
 	return nil
 }

@@ -15,7 +15,7 @@ import (
 	"github.com/gputopology/gpu-topology-scheduler/pkg/topology"
 )
 
-// yard is two machines for gangs.
+// yard is two machines for gangs, each below a leaf of its own.
 func yard(t *testing.T) ([]Node, []string, *oracle.Cluster) {
 	t.Helper()
 	var nodes []Node
@@ -26,6 +26,7 @@ func yard(t *testing.T) ([]Node, []string, *oracle.Cluster) {
 		nodes, names = append(nodes, n), append(names, n.Object.Name)
 		graphs[n.Object.Name] = n.Topology
 	}
+	wire(nodes)
 	c, err := oracle.New(graphs)
 	if err != nil {
 		t.Fatal(err)
@@ -330,8 +331,8 @@ func TestDemoGangs(t *testing.T) {
 	}
 	for i := range gangs {
 		g := &gangs[i]
-		if 2*g.size*g.cards != gangNodes*gangMachine.Count {
-			t.Errorf("gang %s takes %d of %d cards, want half", g.name, g.size*g.cards, gangNodes*gangMachine.Count)
+		if gangLeaves*g.size*g.cards != gangNodes*gangMachine.Count {
+			t.Errorf("gang %s takes %d of %d cards, want those of one leaf", g.name, g.size*g.cards, gangNodes*gangMachine.Count)
 		}
 		pod := unbound(t, g, 3)
 		asked, err := request.FromPod(pod)

@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/gputopology/gpu-topology-scheduler/pkg/topology"
+	"github.com/gputopology/gpu-topology-scheduler/pkg/apis/gputopology/v1alpha1"
 )
 
 // standing is where one gang stands.
@@ -13,8 +13,11 @@ type standing struct {
 	// want is the phase that its pods show, state what the PodGroup says.
 	want  string
 	state groupState
-	// seats are the members' places in the order of their ranks, once they have some.
-	seats []seat
+	// seats are the members' places in the order of their ranks, once they have some. layout and way are what they mean in
+	// the fabric.
+	seats  []seat
+	layout *v1alpha1.Layout
+	way    way
 }
 
 // gangTable draws where all gangs stand, one row for each node of one that runs, and says why those wait that do.
@@ -31,14 +34,9 @@ func gangTable(standings []standing) string {
 			rows = append(rows, append(head, "-", "-", "-", "-", "-", "-"))
 			continue
 		}
-		for first := 0; first < len(s.seats); {
-			last := first + 1
-			for last < len(s.seats) && s.seats[last].Node == s.seats[first].Node {
-				last++
-			}
-			rows = append(rows, append(head, nodeCells(s.seats[first:last])...))
+		for on := range runs(s.seats, func(s *seat) string { return s.Node }) {
+			rows = append(rows, append(head, nodeCells(on)...))
 			head = []string{"", "", ""}
-			first = last
 		}
 	}
 	return columns(rows) + reasons.String()
@@ -47,16 +45,14 @@ func gangTable(standings []standing) string {
 // nodeCells are the cells of the members on one node, of which there is at least one.
 func nodeCells(on []seat) []string {
 	var names, cards []string
-	var ranks topology.GPUSet
 	slowest := &on[0]
 	for i := range on {
 		s := &on[i]
 		names = append(names, s.Pod.Name)
 		cards = append(cards, s.cards())
-		ranks = ranks.With(s.rank)
 		if s.Ring < slowest.Ring {
 			slowest = s
 		}
 	}
-	return []string{on[0].Node, strings.Join(names, " "), ranges(ranks), strings.Join(cards, " | "), slowest.ring(), slowest.links()}
+	return []string{on[0].Node, strings.Join(names, " "), ranksOf(on), strings.Join(cards, " | "), slowest.ring(), slowest.links()}
 }

@@ -35,7 +35,13 @@ const (
 )
 
 // ownPlugins are the plugins of this module; the default profile knows none of them.
-var ownPlugins = []string{"Coscheduling", "GPUTopology"}
+var ownPlugins = []string{"Coscheduling", "GPUTopology", fabricPlugin}
+
+const (
+	// fabricPlugin knows the fabric. Where it runs it stands in for stockPlacements of the default profile.
+	fabricPlugin    = "NCCLTopology"
+	stockPlacements = "TopologyPlacementGenerator"
+)
 
 // aboutOwnPods are the kinds that say how the scheduler's own pods run. A simulated cluster has none: the scheduler is
 // a process beside it.
@@ -151,6 +157,34 @@ func withKubeconfig(path string) change {
 // WithoutPlugins is a change for StartScheduler: it leaves every profile with the default plugins alone.
 // NodeResourcesFit then counts nvidia.com/gpu, and nobody chooses cards.
 func WithoutPlugins(config map[string]any) error {
+	return eachProfile(config, func(profile map[string]any) error {
+		delete(profile, "plugins")
+		return dropNamed(profile, ownPlugins, "pluginConfig")
+	})
+}
+
+// WithoutFabric is a change for StartScheduler: our plugins do without NCCLTopology, so that all nodes count as equally far
+// from each other.
+func WithoutFabric(config map[string]any) error {
+	return eachProfile(config, func(profile map[string]any) error {
+		points, _, err := unstructured.NestedMap(profile, "plugins")
+		if err != nil {
+			return err
+		}
+		for point := range points {
+			if err := dropNamed(profile, []string{fabricPlugin}, "plugins", point, "enabled"); err != nil {
+				return err
+			}
+			if err := dropNamed(profile, []string{stockPlacements}, "plugins", point, "disabled"); err != nil {
+				return err
+			}
+		}
+		return dropNamed(profile, []string{fabricPlugin}, "pluginConfig")
+	})
+}
+
+// eachProfile adapts all profiles.
+func eachProfile(config map[string]any, adapt func(profile map[string]any) error) error {
 	profiles, found, err := unstructured.NestedSlice(config, "profiles")
 	if err != nil || !found {
 		return fmt.Errorf("profiles: not a list: %w", err)
@@ -160,22 +194,25 @@ func WithoutPlugins(config map[string]any) error {
 		if !ok {
 			return fmt.Errorf("profiles[%d]: not an object", i)
 		}
-		delete(profile, "plugins")
-		args, _, err := unstructured.NestedSlice(profile, "pluginConfig")
-		if err != nil {
-			return fmt.Errorf("profiles[%d]: %w", i, err)
-		}
-		args = slices.DeleteFunc(args, func(a any) bool {
-			entry, ok := a.(map[string]any)
-			if !ok {
-				return false
-			}
-			name, ok := entry["name"].(string)
-			return ok && slices.Contains(ownPlugins, name)
-		})
-		if err := unstructured.SetNestedSlice(profile, args, "pluginConfig"); err != nil {
+		if err := adapt(profile); err != nil {
 			return fmt.Errorf("profiles[%d]: %w", i, err)
 		}
 	}
 	return unstructured.SetNestedSlice(config, profiles, "profiles")
+}
+
+// dropNamed takes the objects with one of the names out of a list, where there is one.
+func dropNamed(o map[string]any, names []string, path ...string) error {
+	list, found, err := unstructured.NestedSlice(o, path...)
+	if err != nil || !found {
+		return err
+	}
+	return unstructured.SetNestedSlice(o, slices.DeleteFunc(list, func(e any) bool {
+		entry, ok := e.(map[string]any)
+		if !ok {
+			return false
+		}
+		name, ok := entry["name"].(string)
+		return ok && slices.Contains(names, name)
+	}), path...)
 }

@@ -2,6 +2,7 @@ package simulate
 
 import (
 	"io/fs"
+	"slices"
 	"strings"
 	"testing"
 	"testing/fstest"
@@ -70,8 +71,8 @@ func TestShippedObjectsErrors(t *testing.T) {
 	}
 }
 
-func TestDeriveConfig(t *testing.T) {
-	const shipped = `
+// sampleConfig is a configuration of the kind that ships.
+const sampleConfig = `
 apiVersion: kubescheduler.config.k8s.io/v1
 kind: KubeSchedulerConfiguration
 leaderElection: {leaderElect: true, resourceName: gpu-topology-scheduler}
@@ -79,16 +80,21 @@ clientConnection: {qps: 1000, burst: 2000}
 profiles:
   - schedulerName: gpu-topology-scheduler
     plugins:
+      multiPoint: {enabled: [{name: GPUTopology, weight: 10}, {name: NCCLTopology, weight: 5}], disabled: [{name: TopologyPlacementGenerator}]}
+      placementScore: {enabled: [{name: NCCLTopology, weight: 1000}]}
       bind: {enabled: [{name: GPUTopology}, {name: DefaultBinder}], disabled: [{name: "*"}]}
     pluginConfig:
+      - {name: NCCLTopology, args: {kind: NCCLTopologyArgs}}
       - {name: GPUTopology, args: {kind: GPUTopologyArgs}}
       - {name: NodeResourcesFit, args: {kind: NodeResourcesFitArgs, ignoredResourceGroups: [gputopology.io]}}
 `
+
+func TestDeriveConfig(t *testing.T) {
 	tests := map[string]struct {
 		changes []change
 		want    string
 	}{
-		"none": {nil, shipped},
+		"none": {nil, sampleConfig},
 		"kubeconfig": {[]change{withKubeconfig("/tmp/k")}, `
 apiVersion: kubescheduler.config.k8s.io/v1
 kind: KubeSchedulerConfiguration
@@ -97,6 +103,24 @@ clientConnection: {qps: 1000, burst: 2000, kubeconfig: /tmp/k}
 profiles:
   - schedulerName: gpu-topology-scheduler
     plugins:
+      multiPoint: {enabled: [{name: GPUTopology, weight: 10}, {name: NCCLTopology, weight: 5}], disabled: [{name: TopologyPlacementGenerator}]}
+      placementScore: {enabled: [{name: NCCLTopology, weight: 1000}]}
+      bind: {enabled: [{name: GPUTopology}, {name: DefaultBinder}], disabled: [{name: "*"}]}
+    pluginConfig:
+      - {name: NCCLTopology, args: {kind: NCCLTopologyArgs}}
+      - {name: GPUTopology, args: {kind: GPUTopologyArgs}}
+      - {name: NodeResourcesFit, args: {kind: NodeResourcesFitArgs, ignoredResourceGroups: [gputopology.io]}}
+`},
+		"without fabric": {[]change{WithoutFabric}, `
+apiVersion: kubescheduler.config.k8s.io/v1
+kind: KubeSchedulerConfiguration
+leaderElection: {leaderElect: true, resourceName: gpu-topology-scheduler}
+clientConnection: {qps: 1000, burst: 2000}
+profiles:
+  - schedulerName: gpu-topology-scheduler
+    plugins:
+      multiPoint: {enabled: [{name: GPUTopology, weight: 10}], disabled: []}
+      placementScore: {enabled: []}
       bind: {enabled: [{name: GPUTopology}, {name: DefaultBinder}], disabled: [{name: "*"}]}
     pluginConfig:
       - {name: GPUTopology, args: {kind: GPUTopologyArgs}}
@@ -115,7 +139,7 @@ profiles:
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
-			got, err := deriveConfig([]byte(shipped), tc.changes...)
+			got, err := deriveConfig([]byte(sampleConfig), tc.changes...)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -134,13 +158,15 @@ func TestDeriveConfigErrors(t *testing.T) {
 		"pluginConfig is text": "profiles: [{pluginConfig: a}]",
 		"not YAML":             "{",
 	} {
-		if got, err := deriveConfig([]byte(shipped), WithoutPlugins); err == nil {
-			t.Errorf("%s: no error, got %s", name, got)
+		for which, without := range map[string]change{"plugins": WithoutPlugins, "fabric": WithoutFabric} {
+			if got, err := deriveConfig([]byte(shipped), without); err == nil {
+				t.Errorf("%s, without %s: no error, got %s", name, which, got)
+			}
 		}
 	}
 }
 
-// Both configurations must be what the scheduler's strict decoder and validation accept.
+// All configurations must be what the scheduler's strict decoder and validation accept.
 func TestDerivedConfigsAreValid(t *testing.T) {
 	base, err := manifests.Base()
 	if err != nil {
@@ -151,11 +177,13 @@ func TestDerivedConfigsAreValid(t *testing.T) {
 		t.Fatal(err)
 	}
 	for name, tc := range map[string]struct {
-		changes     []change
-		wantPlugins bool
+		changes []change
+		// wantPlugins are those of our own that it names.
+		wantPlugins []string
 	}{
-		"as it ships":     {[]change{withKubeconfig("/tmp/k")}, true},
-		"without plugins": {[]change{WithoutPlugins, withKubeconfig("/tmp/k")}, false},
+		"as it ships":     {[]change{withKubeconfig("/tmp/k")}, ownPlugins},
+		"without fabric":  {[]change{WithoutFabric, withKubeconfig("/tmp/k")}, []string{"Coscheduling", "GPUTopology"}},
+		"without plugins": {[]change{WithoutPlugins, withKubeconfig("/tmp/k")}, nil},
 	} {
 		text, err := deriveConfig(shipped, tc.changes...)
 		if err != nil {
@@ -175,8 +203,8 @@ func TestDerivedConfigsAreValid(t *testing.T) {
 			t.Errorf("%s: kubeconfig %q, profile %q, leader election %t", name, got.ClientConnection.Kubeconfig, got.Profiles[0].SchedulerName, got.LeaderElection.LeaderElect)
 		}
 		for _, plugin := range ownPlugins {
-			if has := strings.Contains(string(text), plugin); has != tc.wantPlugins {
-				t.Errorf("%s: names plugin %s: %t, want %t", name, plugin, has, tc.wantPlugins)
+			if has, want := strings.Contains(string(text), plugin), slices.Contains(tc.wantPlugins, plugin); has != want {
+				t.Errorf("%s: names plugin %s: %t, want %t", name, plugin, has, want)
 			}
 		}
 	}

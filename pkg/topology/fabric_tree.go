@@ -1,5 +1,7 @@
 package topology
 
+import "slices"
+
 // newFabric builds the tree of nodes that stand in canonical order.
 func newFabric(nodes []*fabricNode, v *vocabulary) *Fabric {
 	f := &Fabric{names: make([]string, len(nodes)), positions: make(map[string]int, len(nodes))}
@@ -19,7 +21,7 @@ func newFabric(nodes []*fabricNode, v *vocabulary) *Fabric {
 	for l := int(LevelHost) + 1; l < levelCount; l++ {
 		namer.nameUnknown(Level(l))
 	}
-	f.problems = append(namer.problems, valueProblems(nodes, v)...)
+	f.problems = slices.Concat(namer.problems, valueProblems(nodes, v))
 	f.keys = levelsOfKeys(nodes, v)
 	return f
 }

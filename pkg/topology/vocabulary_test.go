@@ -206,7 +206,7 @@ func TestLabelPrefix(t *testing.T) {
 }
 
 func TestValidateLevels(t *testing.T) {
-	keys := func(k ...string) []LabelKey { return wholeValues(k...) }
+	keys := wholeValues
 	many := make([]string, maxLevelKeys+1)
 	for i := range many {
 		many[i] = fmt.Sprintf("example.com/k%d", i)

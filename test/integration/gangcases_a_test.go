@@ -237,7 +237,7 @@ func TestCaseB009JobOfTwoGroupsIsTwoGangs(t *testing.T) {
 		s.createGroup(t, group, 4)
 		s.createPods(t, members(group, 4, kit.GPUs(2))...)
 	}
-	winner, loser = s.oneOf(t, 4, "x", "y")
+	_, loser = s.oneOf(t, 4, "x", "y")
 	s.waitReason(t, loser, "0 of 4 pods can be placed")
 	if held := s.holds(loser + "-"); len(held) > 0 {
 		t.Errorf("group %s waits and holds %v", loser, held)

@@ -295,7 +295,11 @@ func (c *cluster) dropMinimum(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, version := range versions {
-		unstructured.RemoveNestedField(version.(map[string]any), "schema", "openAPIV3Schema", "properties", "spec", "properties", "minMember", "minimum")
+		fields, ok := version.(map[string]any)
+		if !ok {
+			t.Fatalf("a version of the definition is a %T", version)
+		}
+		unstructured.RemoveNestedField(fields, "schema", "openAPIV3Schema", "properties", "spec", "properties", "minMember", "minimum")
 	}
 	if err := unstructured.SetNestedSlice(definition.Object, versions, "spec", "versions"); err != nil {
 		t.Fatal(err)

@@ -62,7 +62,7 @@ func TestSurveyFromMemory(t *testing.T) {
 					if err := f.engine.Ledger().Assume(held); err != nil {
 						rt.Fatal(err)
 					}
-					defer f.engine.Ledger().Forget(held.UID)
+					rt.Cleanup(func() { f.engine.Ledger().Forget(held.UID) })
 				}
 			}
 			a := &book.Admission{Group: book.GroupKey{Namespace: "ns", Name: "a"}}

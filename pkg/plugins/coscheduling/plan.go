@@ -166,12 +166,12 @@ func (s *survey) lacks(infos []fwk.NodeInfo, nodes []placement.Node) string {
 }
 
 func amountOf(r fwk.Resource, name v1.ResourceName) int64 {
-	switch name {
-	case v1.ResourceCPU:
+	switch {
+	case name == v1.ResourceCPU:
 		return r.GetMilliCPU()
-	case v1.ResourceMemory:
+	case name == v1.ResourceMemory:
 		return r.GetMemory()
-	case v1.ResourceEphemeralStorage:
+	case name == v1.ResourceEphemeralStorage:
 		return r.GetEphemeralStorage()
 	}
 	return r.GetScalarResources()[name]

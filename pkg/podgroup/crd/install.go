@@ -87,7 +87,8 @@ func shipped() (*unstructured.Unstructured, error) {
 // serves reports whether the definition serves a version.
 func serves(definition *unstructured.Unstructured, version string) bool {
 	return has(definition, func(entry map[string]any) bool {
-		return entry["name"] == version && entry["served"] == true
+		served, ok := entry["served"].(bool)
+		return ok && served && entry["name"] == version
 	}, "spec", "versions")
 }
 

@@ -23,6 +23,7 @@ import (
 	"github.com/gputopology/gpu-topology-scheduler/pkg/engine"
 	"github.com/gputopology/gpu-topology-scheduler/pkg/plugins/coscheduling"
 	"github.com/gputopology/gpu-topology-scheduler/pkg/plugins/gputopology"
+	"github.com/gputopology/gpu-topology-scheduler/pkg/plugins/nccltopology"
 )
 
 // podsPatience bounds the wait for the pods of one workload.
@@ -75,6 +76,7 @@ func (r *run) registry() frameworkruntime.Registry {
 	return frameworkruntime.Registry{
 		gputopology.Name:  r.plugin(gputopology.New),
 		coscheduling.Name: r.plugin(coscheduling.New),
+		nccltopology.Name: r.plugin(nccltopology.New),
 	}
 }
 

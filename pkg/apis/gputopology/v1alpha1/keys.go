@@ -41,7 +41,7 @@ const (
 	PolicyRequire = "require"
 )
 
-// PodGroupLabel, on a pod, names the PodGroup of scheduling.x-k8s.io in the pod's namespace whose member it is. The
+// PodGroupLabel is a label of a pod: it names the PodGroup of scheduling.x-k8s.io in the pod's namespace whose member it is. The
 // scheduler-plugins project defined it; operators of training jobs write it.
 const PodGroupLabel = "scheduling.x-k8s.io/pod-group"
 
@@ -72,7 +72,7 @@ const (
 	LayoutAnnotation = GroupName + "/layout"
 )
 
-// NCCLHintAnnotation, on a node, is JSON with measured qualities of its cards: {"pciProximity":0.92,"nvlinkBandwidth":1.0}.
+// NCCLHintAnnotation is an annotation of a node: JSON with measured qualities of its cards: {"pciProximity":0.92,"nvlinkBandwidth":1.0}.
 const NCCLHintAnnotation = GroupName + "/nccl-hint"
 
 // Values of RequireInterconnectAnnotation. They are compared exactly.

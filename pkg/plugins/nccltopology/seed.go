@@ -1,0 +1,56 @@
+package nccltopology
+
+import (
+	"math"
+
+	"github.com/gputopology/gpu-topology-scheduler/pkg/topology"
+)
+
+// The ranges of the two qualities of a lone node. Nothing known is the lower end.
+const (
+	minPCI, maxPCI       = 0.7, 1.0
+	minNVLink, maxNVLink = 0.85, 1.0
+)
+
+// fullRing is the ring bandwidth that counts as 1.0: 18 NVLinks of Blackwell through an NVSwitch, by NCCL's constant of
+// 40.1 GB/s a link (NVIDIA/nccl src/graph/topo.h), 721.8 GB/s in one direction.
+const fullRing topology.Bandwidth = 18 * 40_100
+
+// closeness is how near two devices are over PCIe, 0 to 1, by link type. NVLink does not use PCIe at all.
+var closeness = [...]float64{
+	topology.LinkUnknown: 0, topology.LinkSYS: 0.2, topology.LinkNODE: 0.4, topology.LinkPHB: 0.6, topology.LinkPXB: 0.8,
+	topology.LinkPIX: 1, topology.LinkNVLink: 1, topology.LinkSelf: 1,
+}
+
+// pciProximity derives PCIProximity of a set of cards: 0.7 + 0.3 x closeness of the farthest pair of them; for a single card,
+// which talks to no other on its node, of the card and its nearest network adapter.
+func pciProximity(n *topology.Node, set topology.GPUSet) float64 {
+	nearest := topology.LinkSelf
+	if set.Len() == 1 {
+		for i := range set.All() {
+			nearest = n.Shape().NearestNIC(i)
+		}
+		return scale(minPCI, maxPCI, closeness[nearest])
+	}
+	for i := range set.All() {
+		for j := range set.All() {
+			if i < j {
+				nearest = min(nearest, n.Link(i, j).Type)
+			}
+		}
+	}
+	return scale(minPCI, maxPCI, closeness[nearest])
+}
+
+// nvlinkBandwidth derives NVLinkBandwidth of a set of cards: 0.85 + 0.15 x bottleneck of its best ring / fullRing, at most 1.
+// A single card has no ring: 0.85.
+func nvlinkBandwidth(bottleneck topology.Bandwidth) float64 {
+	return scale(minNVLink, maxNVLink, min(1, float64(max(0, bottleneck))/float64(fullRing)))
+}
+
+func scale(low, high, part float64) float64 { return low + (high-low)*part }
+
+// seed is 100 x (pciWeight x PCIProximity + nvlinkWeight x NVLinkBandwidth), in thousandths of a point: 0 to 100000.
+func (p *Plugin) seed(pci, nvlink float64) int64 {
+	return int64(math.Round(100_000 * min(1, p.pciWeight*pci+p.nvlinkWeight*nvlink)))
+}
