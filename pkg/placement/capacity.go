@@ -125,8 +125,9 @@ type scratch struct {
 // load makes the scratch a copy of v.
 func (s *scratch) load(v *allocate.View) {
 	use := s.view.Use[:0]
+	use = append(use, v.Use...)
 	s.view = *v
-	s.view.Use = append(use, v.Use...)
+	s.view.Use = use
 }
 
 // choose chooses cards for one more member and takes them; ok is false where there are none.

@@ -18,8 +18,7 @@ func Reads(key string) bool {
 // Counted reports whether nodes list a resource in their allocatable, so that the scheduler's NodeResourcesFit counts it.
 // The others are wishes about cards, which are counted card by card; NodeResourcesFit is configured to ignore them.
 func Counted(name v1.ResourceName) bool {
-	switch name {
-	case hamiMemory, hamiPercent, hamiCores:
+	if name == hamiMemory || name == hamiPercent || name == hamiCores {
 		return false
 	}
 	return !strings.HasPrefix(string(name), v1alpha1.GroupName+"/")

@@ -22,8 +22,9 @@ const (
 
 	// leafRate is what a node reaches another one with below the same leaf: the four NICs of a DGX-1, 100 Gb/s each. The
 	// way over the spine has less by spineFactor: collectives of gangs that are spread lose up to 17 % (arXiv 2509.15940).
-	leafRate    topology.Bandwidth = 50_000
-	spineFactor                    = 1.2
+	leafRate = topology.Bandwidth(50_000)
+
+	spineFactor = 1.2
 )
 
 // wire labels machines with their leaf and spine. Neighbours by name are below different leaves, so that who fills nodes in

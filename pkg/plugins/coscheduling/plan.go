@@ -21,21 +21,21 @@ import (
 
 // plan finds places for the members and takes their cards. It returns nil, nil when it did; a status when the member's cycle
 // ends here; an error alone when the cluster or the gang changed under it, so that another try may succeed.
-func (p *Plugin) plan(ctx context.Context, a *book.Admission, nodes []fwk.NodeInfo) (error, *fwk.Status) {
+func (p *Plugin) plan(ctx context.Context, a *book.Admission, nodes []fwk.NodeInfo) (*fwk.Status, error) {
 	start := p.engine.Clock().Now()
 	defer func() { metrics.GangPlanSeconds.Observe(p.engine.Clock().Since(start).Seconds()) }()
 	roles, at, err := p.rolesOf(a.Candidates)
 	if err != nil {
-		return nil, p.refuse(a, nil, fmt.Sprintf("gang %s: %v", a.Group, err))
+		return p.refuse(a, nil, fmt.Sprintf("gang %s: %v", a.Group, err)), nil
 	}
 	made, rejection, problem, err := p.search(a, roles, at, nodes)
 	switch {
 	case err != nil:
 		metrics.GangPlans.WithLabelValues(metrics.PlanError).Inc()
 		p.book.PlanFailed(a.Group, err.Error())
-		return nil, fwk.AsStatus(fmt.Errorf("plan gang %s: %w", a.Group, err))
+		return fwk.AsStatus(fmt.Errorf("plan gang %s: %w", a.Group, err)), nil
 	case rejection != "":
-		return nil, p.refuse(a, problem, rejection)
+		return p.refuse(a, problem, rejection), nil
 	}
 	err = p.book.Take(a.Group, places(a, made))
 	var conflict *ledger.ConflictError
@@ -46,11 +46,11 @@ func (p *Plugin) plan(ctx context.Context, a *book.Admission, nodes []fwk.NodeIn
 		return nil, nil
 	case errors.As(err, &conflict), errors.Is(err, book.ErrChanged), errors.Is(err, ledger.ErrReleased):
 		metrics.GangPlans.WithLabelValues(metrics.PlanConflict).Inc()
-		return fmt.Errorf("plan gang %s: %w", a.Group, err), nil
+		return nil, fmt.Errorf("plan gang %s: %w", a.Group, err)
 	}
 	metrics.GangPlans.WithLabelValues(metrics.PlanError).Inc()
 	p.book.PlanFailed(a.Group, err.Error())
-	return nil, fwk.AsStatus(fmt.Errorf("plan gang %s: %w", a.Group, err))
+	return fwk.AsStatus(fmt.Errorf("plan gang %s: %w", a.Group, err)), nil
 }
 
 // refuse ends the cycle of a member whose gang does not fit. problem is nil where the gang could not even be asked for.
@@ -166,15 +166,16 @@ func (s *survey) lacks(infos []fwk.NodeInfo, nodes []placement.Node) string {
 }
 
 func amountOf(r fwk.Resource, name v1.ResourceName) int64 {
-	switch {
-	case name == v1.ResourceCPU:
+	switch name {
+	case v1.ResourceCPU:
 		return r.GetMilliCPU()
-	case name == v1.ResourceMemory:
+	case v1.ResourceMemory:
 		return r.GetMemory()
-	case name == v1.ResourceEphemeralStorage:
+	case v1.ResourceEphemeralStorage:
 		return r.GetEphemeralStorage()
+	default:
+		return r.GetScalarResources()[name]
 	}
-	return r.GetScalarResources()[name]
 }
 
 func amountText(name v1.ResourceName, n int64) string {

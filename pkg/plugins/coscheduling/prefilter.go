@@ -49,7 +49,7 @@ func (p *Plugin) PreFilter(ctx context.Context, state fwk.CycleState, pod *v1.Po
 			return nil, fwk.NewStatus(fwk.UnschedulableAndUnresolvable, a.Reason)
 		case gang.VerdictPlan:
 		}
-		retry, status := p.plan(ctx, &a, nodes)
+		status, retry := p.plan(ctx, &a, nodes)
 		if status != nil {
 			return nil, status
 		}

@@ -3,7 +3,7 @@ package nccltopology
 import (
 	"fmt"
 	"maps"
-	"math/rand"
+	"math/rand/v2"
 	"slices"
 	"testing"
 
@@ -155,10 +155,10 @@ func TestNodesOutsideTheFabric(t *testing.T) {
 func TestRequiredKeyAsInTree(t *testing.T) {
 	withNativeGroups(t)
 	for seed := range int64(150) {
-		random := rand.New(rand.NewSource(seed))
-		nodes := racked(1+random.Intn(4), 1+random.Intn(3), 1+random.Intn(2), kit.N1)
+		random := rand.New(rand.NewPCG(uint64(seed), 0))
+		nodes := racked(1+random.IntN(4), 1+random.IntN(3), 1+random.IntN(2), kit.N1)
 		for _, n := range nodes {
-			switch random.Intn(6) {
+			switch random.IntN(6) {
 			case 0:
 				delete(n.Labels, leafKey)
 			case 1, 2:
@@ -166,13 +166,13 @@ func TestRequiredKeyAsInTree(t *testing.T) {
 			}
 		}
 		pods := nativePods("g", 6)
-		for i := range random.Intn(4) {
-			pods[i].Spec.NodeName = nodes[random.Intn(1+random.Intn(len(nodes)))].Name
+		for i := range random.IntN(4) {
+			pods[i].Spec.NodeName = nodes[random.IntN(1+random.IntN(len(nodes)))].Name
 		}
-		key := []string{leafKey, spineKey, v1.LabelHostname, ""}[random.Intn(4)]
-		group := nativeGroup("g", int32(random.Intn(3)), key, pods[4:]...)
+		key := []string{leafKey, spineKey, v1.LabelHostname, ""}[random.IntN(4)]
+		group := nativeGroup("g", int32(random.IntN(3)), key, pods[4:]...)
 		f := newFixture(t, nodes, pods...)
-		f.infos = f.infos[:1+random.Intn(len(f.infos))] // what a parent group leaves
+		f.infos = f.infos[:1+random.IntN(len(f.infos))] // what a parent group leaves
 		inTree, err := topologyaware.New(f.ctx, nil, f.handle, feature.NewSchedulerFeaturesFromGates(utilfeature.DefaultFeatureGate))
 		if err != nil {
 			t.Fatal(err)
@@ -213,20 +213,20 @@ func mixesEmpty(nodes []*v1.Node, pods []*v1.Pod, key string) bool {
 func TestOffersStayInside(t *testing.T) {
 	withNativeGroups(t)
 	for seed := range int64(40) {
-		random := rand.New(rand.NewSource(seed))
-		nodes := racked(1+random.Intn(6), 1+random.Intn(4), 1+random.Intn(3), kit.N8s)
+		random := rand.New(rand.NewPCG(uint64(seed), 0))
+		nodes := racked(1+random.IntN(6), 1+random.IntN(4), 1+random.IntN(3), kit.N8s)
 		for _, n := range nodes {
-			if random.Intn(8) == 0 {
+			if random.IntN(8) == 0 {
 				delete(n.Labels, leafKey)
 			}
 		}
-		key := []string{leafKey, spineKey, ""}[random.Intn(3)]
-		want, each := 1+random.Intn(6), 1+random.Intn(8)
-		least := 1 + random.Intn(want)
-		limit := 1 + random.Intn(12)
+		key := []string{leafKey, spineKey, ""}[random.IntN(3)]
+		want, each := 1+random.IntN(6), 1+random.IntN(8)
+		least := 1 + random.IntN(want)
+		limit := 1 + random.IntN(12)
 		f := newFixtureWith(t, maxPlacements(int32(limit)), nodes)
 		for i, n := range nodes {
-			if taken := random.Intn(9); taken > 0 {
+			if taken := random.IntN(9); taken > 0 {
 				f.take(t, fmt.Sprint("old", i), n.Name, taken)
 			}
 		}

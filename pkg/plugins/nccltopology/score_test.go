@@ -152,7 +152,7 @@ func TestPointsContract(t *testing.T) {
 		link := rapid.IntRange(0, len(closeness)-1)
 		packing := rapid.IntRange(0, packedFull)
 		score := func(b int64, l, k int) int64 {
-			pci, nvlink := scale(minPCI, maxPCI, closeness[l]), nvlinkBandwidth(topology.Bandwidth(b))
+			pci, nvlink := scale(minPCI, closeness[l]), nvlinkBandwidth(topology.Bandwidth(b))
 			if pci < minPCI || pci > maxPCI || nvlink < minNVLink || nvlink > maxNVLink {
 				t.Fatalf("PCIProximity %v, NVLinkBandwidth %v", pci, nvlink)
 			}

@@ -30,7 +30,7 @@ func pciProximity(n *topology.Node, set topology.GPUSet) float64 {
 		for i := range set.All() {
 			nearest = n.Shape().NearestNIC(i)
 		}
-		return scale(minPCI, maxPCI, closeness[nearest])
+		return scale(minPCI, closeness[nearest])
 	}
 	for i := range set.All() {
 		for j := range set.All() {
@@ -39,16 +39,17 @@ func pciProximity(n *topology.Node, set topology.GPUSet) float64 {
 			}
 		}
 	}
-	return scale(minPCI, maxPCI, closeness[nearest])
+	return scale(minPCI, closeness[nearest])
 }
 
 // nvlinkBandwidth derives NVLinkBandwidth of a set of cards: 0.85 + 0.15 x bottleneck of its best ring / fullRing, at most 1.
 // A single card has no ring: 0.85.
 func nvlinkBandwidth(bottleneck topology.Bandwidth) float64 {
-	return scale(minNVLink, maxNVLink, min(1, float64(max(0, bottleneck))/float64(fullRing)))
+	return scale(minNVLink, min(1, float64(max(0, bottleneck))/float64(fullRing)))
 }
 
-func scale(low, high, part float64) float64 { return low + (high-low)*part }
+// scale maps 0 to 1 onto low to 1.
+func scale(low, part float64) float64 { return low + (1-low)*part }
 
 // seed is 100 x (pciWeight x PCIProximity + nvlinkWeight x NVLinkBandwidth), in thousandths of a point: 0 to 100000.
 func (p *Plugin) seed(pci, nvlink float64) int64 {
