@@ -30,6 +30,8 @@ type entry struct {
 	shown *shown
 	// layout is the layout that the API shows, as last seen or written.
 	layout string
+	// since is when something had to be written that was not before.
+	since time.Time
 	// tried is true once a write began. What an informer delivers afterwards may be older than that write.
 	tried bool
 	// reported is the reason of the last event, unsaid when the reason became another one.

@@ -24,6 +24,10 @@ const (
 	// batchPods bounds the parked pods of one batch. Each costs a read and a write, so they take at most 320 requests a
 	// second from what binds need.
 	batchPods = 32
+	// batchGroups bounds the PodGroups of one batch, 50 a second. A server-side apply of a custom resource costs the API
+	// server as much as a few binds: when many gangs start at once, the binds go first, and what is written later is written
+	// once for all that happened meanwhile.
+	batchGroups = 10
 	// workers is the number of writes in flight.
 	workers = 8
 )
@@ -78,8 +82,12 @@ func (w *Writer) Set(d Desired) {
 	key := d.key()
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.entry(key, d.UID).set(d, now)
-	w.dirty[key] = struct{}{}
+	e := w.entry(key, d.UID)
+	e.set(d, now)
+	if _, waits := w.dirty[key]; !waits {
+		e.since = now
+		w.dirty[key] = struct{}{}
+	}
 }
 
 // Forget drops a group: nothing is written for it any more.
@@ -177,7 +185,7 @@ func (w *Writer) take(now time.Time) (writes []groupWrite, pods []podWrite, even
 			events = append(events, news{e.desired, e.version})
 		}
 		m := e.writes()
-		if m.any() && e.retry.due(now) {
+		if m.any() && e.retry.due(now) && len(writes) < batchGroups {
 			e.tried = true
 			writes = append(writes, groupWrite{desired: e.desired, missing: m})
 		}
@@ -192,7 +200,8 @@ func (w *Writer) take(now time.Time) (writes []groupWrite, pods []podWrite, even
 	return writes, pods, events
 }
 
-// ordered returns the dirty names: those first whose pods wait longest, then by name. The caller holds mu.
+// ordered returns the dirty names: those first whose pods wait longest, then those that wait longest themselves, then by
+// name. The caller holds mu.
 func (w *Writer) ordered() []types.NamespacedName {
 	keys := make([]types.NamespacedName, 0, len(w.dirty))
 	for key := range w.dirty {
@@ -200,6 +209,9 @@ func (w *Writer) ordered() []types.NamespacedName {
 	}
 	slices.SortFunc(keys, func(a, b types.NamespacedName) int {
 		if c := w.entries[a].owed.Compare(w.entries[b].owed); c != 0 {
+			return c
+		}
+		if c := w.entries[a].since.Compare(w.entries[b].since); c != 0 {
 			return c
 		}
 		if c := strings.Compare(a.Namespace, b.Namespace); c != 0 {
