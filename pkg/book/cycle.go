@@ -72,12 +72,16 @@ func (b *Book) reasonOf(g *group, otherwise string) string {
 	return "gang " + g.key.String() + ": " + otherwise
 }
 
-// Refused says that a planned member's own cycle failed before Reserve: its node refused it, or, where node is "", it would
-// be refused anywhere.
+// Refused says that a member's own cycle failed before Reserve: the node that was planned for it refused it, or, where node
+// is "", it would be refused anywhere. A gang whose first member is refused before anything is planned fails with that.
 func (b *Book) Refused(pod *v1.Pod, node, reason string) {
 	b.with(pod, func(g *group, m *member) {
 		if m.plan != nil {
 			b.apply(g, gang.MemberRefused{Pod: m.uid(), Node: ledger.NodeName(node), Reason: reason})
+			return
+		}
+		if lead, ok := g.state.Lead(); node == "" && ok && lead == m.uid() && !g.state.Alone() {
+			b.apply(g, gang.PlanFailed{Reason: "gang " + g.key.String() + ": pod " + m.pod.Name + " was refused: " + reason})
 		}
 	})
 }

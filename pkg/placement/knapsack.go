@@ -2,6 +2,7 @@ package placement
 
 import (
 	"cmp"
+	"math"
 	"slices"
 )
 
@@ -98,9 +99,13 @@ func (z *knapsack) capacity(k, d int) int {
 	return int(z.heldTo[end] - z.heldTo[first])
 }
 
-// room returns the members for which room is needed in one domain of layer k: above the slices' level, whole slices.
+// room returns the members for which room is needed in one domain of layer k: above the slices' level, whole slices, at
+// most as many as can be counted, which no domain holds.
 func (z *knapsack) room(k, want int) int {
 	if z.slice > 1 && k > z.sliceAt {
+		if z.slices > math.MaxInt/z.slice {
+			return math.MaxInt
+		}
 		return z.slices * z.slice
 	}
 	return want

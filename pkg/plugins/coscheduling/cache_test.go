@@ -90,7 +90,7 @@ func TestSurveyFromMemory(t *testing.T) {
 // problemNodes returns a copy of the nodes of a gang's problem.
 func (f *fixture) problemNodes(t *rapid.T, a *book.Admission, infos []fwk.NodeInfo) []placement.Node {
 	t.Helper()
-	roles, at, err := f.rolesOf(a.Candidates)
+	roles, _, at, err := f.rolesOf(a.Candidates, a.Need)
 	if err != nil {
 		t.Fatal(err)
 	}

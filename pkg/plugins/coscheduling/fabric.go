@@ -28,19 +28,14 @@ func wishOf(f *topology.Fabric, a *book.Admission, roles []*role) (wish, string)
 	w := wish{interconnect: a.Wish.Interconnect, roles: make([]*topology.Level, len(roles))}
 	var fault string
 	level := func(key, name string) *topology.Level {
-		if name == "" || fault != "" {
+		if fault != "" {
 			return nil
 		}
-		if f == nil {
-			fault = fmt.Sprintf("gang %s: %s is %q, but the profile does not run NCCLTopology, which knows the levels", a.Group, key, name)
-			return nil
+		l, unknown := levelOf(f, key, name)
+		if unknown != "" {
+			fault = fmt.Sprintf("gang %s: %s", a.Group, unknown)
 		}
-		l, ok := f.LevelOf(name)
-		if !ok {
-			fault = fmt.Sprintf("gang %s: %s is %.64q, which is neither a level of the fabric nor a label key that describes one", a.Group, key, name)
-			return nil
-		}
-		return &l
+		return l
 	}
 	if l := level(v1alpha1.RequiredTopologyAnnotation, a.Wish.Required); l != nil {
 		w.required, w.limited = *l, true
@@ -56,9 +51,25 @@ func wishOf(f *topology.Fabric, a *book.Admission, roles []*role) (wish, string)
 	return w, fault
 }
 
+// levelOf looks up a level that an annotation names, nil for none. The sentence says that nothing is known of it, "" if it is.
+func levelOf(f *topology.Fabric, key, name string) (*topology.Level, string) {
+	if name == "" {
+		return nil, ""
+	}
+	if f == nil {
+		return nil, fmt.Sprintf("%s is %.64q, but the profile does not run NCCLTopology, which knows the levels", key, name)
+	}
+	l, ok := f.LevelOf(name)
+	if !ok {
+		return nil, fmt.Sprintf("%s is %.64q, which is neither a level of the fabric nor a label key that describes one", key, name)
+	}
+	return &l, ""
+}
+
 // sameLevels reports whether two pods ask for the same level of the fabric.
 func sameLevels(a, b *v1.Pod) bool {
-	return a.Annotations[v1alpha1.RequiredTopologyAnnotation] == b.Annotations[v1alpha1.RequiredTopologyAnnotation]
+	return a.Annotations[v1alpha1.RequiredTopologyAnnotation] == b.Annotations[v1alpha1.RequiredTopologyAnnotation] &&
+		a.Annotations[v1alpha1.PreferredTopologyAnnotation] == b.Annotations[v1alpha1.PreferredTopologyAnnotation]
 }
 
 // describe enters the wish into a problem.

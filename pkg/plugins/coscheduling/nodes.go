@@ -126,11 +126,19 @@ func (s *survey) amounts(info fwk.NodeInfo, n *placement.Node) {
 	s.d.fill(n.Free, info.GetRequested(), int64(len(info.GetPods())))
 	for k := range n.Free {
 		n.Free[k] = n.Total[k] - n.Free[k]
+		n.Total[k] = max(0, n.Total[k]) // a kubelet may report less than nothing; what is free stays negative
 	}
-	first := fixedDimensions + len(s.d.scalars)
+	first := s.d.firstAlone()
 	for k, i := range s.d.alone {
 		n.Total[first+k], n.Free[first+k] = 1, 1
 		if s.roles[i].meets(info.GetPods()) {
+			n.Free[first+k] = 0
+		}
+	}
+	first = s.d.firstPort()
+	for k, port := range s.d.ports {
+		n.Total[first+k], n.Free[first+k] = 1, 1
+		if port.taken(info) {
 			n.Free[first+k] = 0
 		}
 	}
@@ -261,10 +269,14 @@ func (s *survey) load(coming []book.Load) {
 		for k := range one {
 			at[k] += one[k]
 		}
-		first := fixedDimensions + len(s.d.scalars)
 		for k, i := range s.d.alone {
 			if s.roles[i].repels(l.Pod) {
-				at[first+k]++
+				at[s.d.firstAlone()+k]++
+			}
+		}
+		for k, port := range s.d.ports {
+			if slices.Contains(hostPorts(l.Pod), port) {
+				at[s.d.firstPort()+k]++
 			}
 		}
 	}

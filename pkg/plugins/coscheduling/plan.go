@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"math"
 	"slices"
 
 	v1 "k8s.io/api/core/v1"
@@ -24,10 +25,11 @@ import (
 func (p *Plugin) plan(ctx context.Context, a *book.Admission, nodes []fwk.NodeInfo) (*fwk.Status, error) {
 	start := p.engine.Clock().Now()
 	defer func() { metrics.GangPlanSeconds.Observe(p.engine.Clock().Since(start).Seconds()) }()
-	roles, at, err := p.rolesOf(a.Candidates)
+	roles, fit, at, err := p.rolesOf(a.Candidates, a.Need)
 	if err != nil {
 		return p.refuse(a, nil, fmt.Sprintf("gang %s: %v", a.Group, err)), nil
 	}
+	a.Candidates = fit
 	made, rejection, problem, err := p.search(a, roles, at, nodes)
 	switch {
 	case err != nil:
@@ -151,11 +153,12 @@ func (s *survey) lacks(infos []fwk.NodeInfo, nodes []placement.Node) string {
 	for _, name := range slices.Sorted(maps.Keys(s.a.MinResources)) {
 		have := int64(0)
 		for _, m := range s.a.Mates {
-			have += amountOf(needsOf(m.Pod), name)
+			have += min(amountOf(needsOf(m.Pod), name), math.MaxInt64-have)
 		}
 		for i, info := range infos {
 			if nodes[i].Roles != 0 {
-				have += max(0, amountOf(info.GetAllocatable(), name)-amountOf(info.GetRequested(), name))
+				free := max(0, amountOf(info.GetAllocatable(), name)-amountOf(info.GetRequested(), name))
+				have += min(free, math.MaxInt64-have)
 			}
 		}
 		if want := s.a.MinResources[name]; have < want {

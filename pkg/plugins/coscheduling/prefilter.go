@@ -32,6 +32,7 @@ func (p *Plugin) PreFilter(ctx context.Context, state fwk.CycleState, pod *v1.Po
 	if !p.engine.GangsSynced() {
 		return nil, fwk.AsStatus(engine.ErrNotSynced)
 	}
+	state.Write(cycleKey, &cycle{told: true}) // until something better is known
 	var last error
 	for range planRounds {
 		a := p.book.Admit(pod)
@@ -98,13 +99,24 @@ func (p *Plugin) PostFilter(_ context.Context, state fwk.CycleState, pod *v1.Pod
 	if c != nil && c.barred.Load() {
 		p.book.Barred(pod)
 	}
-	if _, member := book.KeyOf(pod); !member || c != nil && c.planID == "" {
+	if _, member := book.KeyOf(pod); !member || c != nil && c.planID == "" && !c.told {
 		return nil, fwk.NewStatus(fwk.Unschedulable)
 	}
-	if c == nil {
-		p.book.Refused(pod, "", "another plugin refused it for every node")
-	} else {
+	switch {
+	case c == nil:
+		p.book.Refused(pod, "", causeOf(statuses))
+	case !c.told:
 		p.book.Refused(pod, c.node, statuses.Get(c.node).Message())
 	}
 	return nil, fwk.NewStatus(fwk.UnschedulableAndUnresolvable)
+}
+
+// causeOf is what another plugin's PreFilter said: the framework gives it as the status of every node.
+func causeOf(statuses fwk.NodeToStatusReader) string {
+	if statuses != nil {
+		if message := statuses.Get("").Message(); message != "" {
+			return message
+		}
+	}
+	return "another plugin refused it for every node"
 }

@@ -1,6 +1,8 @@
 package coscheduling
 
 import (
+	"cmp"
+	"errors"
 	"fmt"
 	"maps"
 	"reflect"
@@ -15,6 +17,7 @@ import (
 	"k8s.io/kubernetes/pkg/scheduler/framework"
 
 	"github.com/gputopology/gpu-topology-scheduler/pkg/allocate"
+	"github.com/gputopology/gpu-topology-scheduler/pkg/apis/gputopology/v1alpha1"
 	"github.com/gputopology/gpu-topology-scheduler/pkg/book"
 	"github.com/gputopology/gpu-topology-scheduler/pkg/placement"
 	"github.com/gputopology/gpu-topology-scheduler/pkg/record"
@@ -31,6 +34,8 @@ type role struct {
 	affinity nodeaffinity.RequiredNodeAffinity
 	// alone are the selectors of pods that may not share a host with one of this role, where they select the role itself.
 	alone []labels.Selector
+	// ports are the host ports that a member takes.
+	ports []hostPort
 	// dialects are the record dialects of the role's profile.
 	dialects []string
 }
@@ -40,28 +45,37 @@ var roleLabels = []string{
 	"training.kubeflow.org/replica-type", "jobset.sigs.k8s.io/replicatedjob-name", "ray.io/node-type", "leaderworkerset.sigs.k8s.io/role",
 }
 
-// rolesOf sorts pods by what they ask for. The second result is the role of each pod. The error names the pod whose request
-// cannot be read.
-func (p *Plugin) rolesOf(pods []book.Candidate) ([]*role, []int, error) {
+// rolesOf sorts pods by what they ask for. The results are the roles, the pods and the role of each of these. Pods that cannot be
+// planned are left out where need others are there, so that no pod beyond the quorum holds the gang up; else the error names
+// the first of them.
+func (p *Plugin) rolesOf(pods []book.Candidate, need int) ([]*role, []book.Candidate, []int, error) {
 	var roles []*role
-	at := make([]int, len(pods))
+	var first error
+	fit, at := make([]book.Candidate, 0, len(pods)), make([]int, 0, len(pods))
 	for i := range pods {
 		pod := pods[i].Pod
-		at[i] = slices.IndexFunc(roles, func(r *role) bool { return sameAsk(r.pod, pod) })
-		if at[i] >= 0 {
-			continue
+		k := slices.IndexFunc(roles, func(r *role) bool { return sameAsk(r.pod, pod) })
+		if k < 0 {
+			r, err := p.newRole(pod)
+			switch {
+			case err != nil:
+				err = fmt.Errorf("pod %s: %w", pod.Name, err)
+			case len(roles) == placement.MaxRoles:
+				err = fmt.Errorf("its pods ask for more than the %d different things that can be planned together", placement.MaxRoles)
+			}
+			if err != nil {
+				first = cmp.Or(first, err)
+				continue
+			}
+			k = len(roles)
+			roles = append(roles, r)
 		}
-		r, err := p.newRole(pod)
-		if err != nil {
-			return nil, nil, fmt.Errorf("pod %s: %w", pod.Name, err)
-		}
-		at[i] = len(roles)
-		roles = append(roles, r)
+		fit, at = append(fit, pods[i]), append(at, k)
 	}
-	if len(roles) > placement.MaxRoles {
-		return nil, nil, fmt.Errorf("its pods ask for %d different things, at most %d can be planned together", len(roles), placement.MaxRoles)
+	if first != nil && len(fit) < need {
+		return nil, nil, nil, first
 	}
-	return roles, at, nil
+	return roles, fit, at, nil
 }
 
 func (p *Plugin) newRole(pod *v1.Pod) (*role, error) {
@@ -75,7 +89,7 @@ func (p *Plugin) newRole(pod *v1.Pod) (*role, error) {
 	}
 	r := &role{
 		pod: pod, request: asked, affinity: nodeaffinity.GetRequiredNodeAffinity(pod), dialects: args.RecordDialects,
-		needs: needsOf(pod),
+		needs: needsOf(pod), ports: hostPorts(pod),
 	}
 	if asked != nil {
 		if err := record.Check(asked, args.RecordDialects); err != nil {
@@ -86,6 +100,11 @@ func (p *Plugin) newRole(pod *v1.Pod) (*role, error) {
 		if name := pod.Labels[key]; name != "" {
 			r.name = strings.ToLower(name)
 			break
+		}
+	}
+	for _, key := range []string{v1alpha1.RequiredTopologyAnnotation, v1alpha1.PreferredTopologyAnnotation} {
+		if _, fault := levelOf(p.engine.Fabric(), key, pod.Annotations[key]); fault != "" {
+			return nil, errors.New(fault)
 		}
 	}
 	r.alone, err = selfExclusions(pod)
@@ -132,6 +151,7 @@ func sameAsk(a, b *v1.Pod) bool {
 		reflect.DeepEqual(a.Spec.Tolerations, b.Spec.Tolerations) &&
 		sameContainers(a.Spec.InitContainers, b.Spec.InitContainers) &&
 		sameContainers(a.Spec.Containers, b.Spec.Containers) &&
+		slices.Equal(hostPorts(a), hostPorts(b)) &&
 		reflect.DeepEqual(a.Spec.Overhead, b.Spec.Overhead) &&
 		reflect.DeepEqual(a.Spec.Resources, b.Spec.Resources) &&
 		sameWish(a.Annotations, b.Annotations) && sameLevels(a, b) && sameName(a, b)
@@ -179,74 +199,6 @@ func sameWish(a, b map[string]string) bool {
 		}
 	}
 	return true
-}
-
-// dimensions are the resources of a problem: those that the scheduler always counts, the extended ones that a role asks for,
-// and one for each role of which a node may hold only one.
-type dimensions struct {
-	scalars []v1.ResourceName
-	alone   []int
-}
-
-const fixedDimensions = 4 // CPU, memory, ephemeral storage, pods
-
-func dimensionsOf(roles []*role) *dimensions {
-	d := &dimensions{}
-	names := map[v1.ResourceName]bool{}
-	for i, r := range roles {
-		for name, n := range r.needs.GetScalarResources() {
-			if n > 0 && request.Counted(name) {
-				names[name] = true
-			}
-		}
-		if len(r.alone) > 0 {
-			d.alone = append(d.alone, i)
-		}
-	}
-	d.scalars = slices.Sorted(maps.Keys(names))
-	return d
-}
-
-// names are the words for the dimensions in sentences.
-func (d *dimensions) names(roles []*role) []string {
-	out := []string{"CPU", "memory", "ephemeral storage", "pods"}
-	for _, name := range d.scalars {
-		out = append(out, string(name))
-	}
-	for _, i := range d.alone {
-		out = append(out, "hosts without another "+roles[i].title()+" (anti-affinity)")
-	}
-	return out
-}
-
-func (r *role) title() string {
-	if r.name == "" {
-		return "pod"
-	}
-	return r.name
-}
-
-func (d *dimensions) len() int { return fixedDimensions + len(d.scalars) + len(d.alone) }
-
-// fill writes the amounts of r into out; pods is how many pods they are of.
-func (d *dimensions) fill(out []int64, r fwk.Resource, pods int64) {
-	out[0], out[1], out[2], out[3] = r.GetMilliCPU(), r.GetMemory(), r.GetEphemeralStorage(), pods
-	scalars := r.GetScalarResources()
-	for i, name := range d.scalars {
-		out[fixedDimensions+i] = scalars[name]
-	}
-}
-
-// need is what one member of role i asks for.
-func (d *dimensions) need(roles []*role, i int) []int64 {
-	out := make([]int64, d.len())
-	d.fill(out, roles[i].needs, 1)
-	for k, at := range d.alone {
-		if at == i {
-			out[fixedDimensions+len(d.scalars)+k] = 1
-		}
-	}
-	return out
 }
 
 // meets reports whether a node already has a pod that role i may not share it with.

@@ -15,6 +15,8 @@ const cycleKey fwk.StateKey = Name + "/cycle"
 type cycle struct {
 	// planID and node are those of a planned member, "" for any other pod.
 	planID, node string
+	// told is set for a member that this plugin refused: the book knows.
+	told bool
 	// turn is the turn that was on when the cycle began, for a pod that takes cards; nil for any other.
 	turn     *book.Withheld
 	priority int32
