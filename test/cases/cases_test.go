@@ -16,7 +16,7 @@ import (
 )
 
 // done are the files of cases in ../shared/cases of which every case must have a test.
-var done = []string{"a-gang-deadlock.md", "b-gang-quorum.md", "f-overcommit.md", "g-containers.md", "j-malformed.md", "k-in-node.md"}
+var done = []string{"a-gang-deadlock.md", "b-gang-quorum.md", "c-podgroup-status.md", "f-overcommit.md", "g-containers.md", "j-malformed.md", "k-in-node.md", "l-fabric.md"}
 
 var (
 	row      = regexp.MustCompile("^\\| (B[0-9]{3}) \\| `([^`]+)` \\| `(Test[A-Za-z0-9_]+)` \\|")
