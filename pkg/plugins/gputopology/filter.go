@@ -18,6 +18,7 @@ const (
 	reasonNoFacts    = "node(s) had GPUs that no source describes"
 	reasonDialect    = "node(s) had GPUs that a record dialect cannot name"
 	reasonPromised   = "node(s) had GPUs promised to a nominated pod"
+	reasonFailed     = "node(s) had GPUs that failed since they were planned"
 	reasonPlanned    = "node(s) were not planned for this member of the gang"
 	reasonQuarantine = "node(s) had contradicting GPU allocations"
 )
@@ -55,8 +56,24 @@ func (p *Plugin) fitsPlan(planned *book.Planned, node string) *fwk.Status {
 		return fwk.NewStatus(fwk.UnschedulableAndUnresolvable, reasonNoFacts)
 	case a.Quarantined:
 		return fwk.NewStatus(fwk.Unschedulable, reasonQuarantine)
+	case !usable(a, planned):
+		return fwk.NewStatus(fwk.UnschedulableAndUnresolvable, reasonFailed)
 	}
 	return nil
+}
+
+// usable reports whether the cards of a plan are all still there and sound.
+func usable(a *ledger.NodeGPUAllocation, planned *book.Planned) bool {
+	for i := range planned.Choice.Cards {
+		at := planned.Choice.Cards[i].Index
+		if uuid := planned.Choice.Cards[i].UUID; uuid != "" {
+			at = a.Topology.IndexOf(uuid)
+		}
+		if !a.Topology.Usable().Has(at) {
+			return false
+		}
+	}
+	return true
 }
 
 func (p *Plugin) fits(ctx context.Context, s *requestState, pod *v1.Pod, node string) *fwk.Status {
