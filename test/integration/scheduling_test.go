@@ -289,4 +289,11 @@ func (c *cluster) createPriorityClass(t *testing.T, name string, value int32) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	// The admission check reads priority classes from a cache of its own.
+	probe := kit.Pod(namespace, "priority-probe-"+name)
+	probe.Spec.PriorityClassName = name
+	eventually(t, "priority class "+name+" is known", func(ctx context.Context) (bool, error) {
+		_, err := c.client.CoreV1().Pods(namespace).Create(ctx, probe, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
+		return err == nil, err
+	})
 }
