@@ -171,7 +171,7 @@ func (b *Book) Take(key GroupKey, places []Place) error {
 			return fmt.Errorf("%w: node %s is lost", ErrChanged, p.Planned.Node)
 		}
 		if len(p.Planned.Choice.Cards) > 0 {
-			holdings = append(holdings, holdingOf(p.Pod, &p.Planned))
+			holdings = append(holdings, p.Planned.Holding(p.Pod))
 		}
 	}
 	if err := b.ledger.AssumeAll(holdings); err != nil {
@@ -195,7 +195,8 @@ func (b *Book) Take(key GroupKey, places []Place) error {
 	return nil
 }
 
-func holdingOf(pod *v1.Pod, p *Planned) ledger.Holding {
+// Holding is what the plan takes in the ledger for the pod.
+func (p *Planned) Holding(pod *v1.Pod) ledger.Holding {
 	return ledger.Holding{UID: ledger.PodUID(pod.UID), Pod: pod.Namespace + "/" + pod.Name, Node: p.Node, Cards: p.Choice.Cards}
 }
 

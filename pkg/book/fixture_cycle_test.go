@@ -145,7 +145,7 @@ func (b *bench) goAlone(pod *v1.Pod) string {
 		b.Barred(pod)
 		return "barred"
 	}
-	if err := b.ledger.Assume(holdingOf(pod, &place.Planned)); err != nil {
+	if err := b.ledger.Assume(place.Planned.Holding(pod)); err != nil {
 		return "conflict"
 	}
 	if answer, _, _ := b.Reserved(pod, string(place.Planned.Node)); answer != AnswerGo {
@@ -163,7 +163,7 @@ func (b *bench) reserve(pod *v1.Pod) string {
 	if planned == nil {
 		return "conflict"
 	}
-	if err := b.ledger.Assume(holdingOf(pod, planned)); err != nil {
+	if err := b.ledger.Assume(planned.Holding(pod)); err != nil {
 		return "conflict"
 	}
 	answer, timeout, _ := b.Reserved(pod, string(planned.Node))

@@ -156,7 +156,7 @@ func (b *bench) finish(pod *v1.Pod, phase v1.PodPhase) *v1.Pod {
 	ended.Status.Phase = phase
 	b.takeOut(pod)
 	b.PodGone(ended)
-	b.EndedSeen(ended)
+	b.PodSeen(ended)
 	b.ledger.Release(ledger.PodUID(pod.UID))
 	return ended
 }

@@ -74,9 +74,6 @@ func (b *Book) PodGone(pod *v1.Pod) {
 	}
 }
 
-// EndedSeen says that a pod has succeeded or failed.
-func (b *Book) EndedSeen(pod *v1.Pod) { b.PodSeen(pod) }
-
 // EndedGone says that the object of a pod that had ended is deleted.
 func (b *Book) EndedGone(pod *v1.Pod) {
 	b.mu.Lock()

@@ -8,6 +8,7 @@ import (
 	"sync"
 	"sync/atomic"
 
+	v1 "k8s.io/api/core/v1"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
@@ -19,6 +20,7 @@ import (
 	"github.com/gputopology/gpu-topology-scheduler/pkg/ledger"
 	"github.com/gputopology/gpu-topology-scheduler/pkg/metrics"
 	"github.com/gputopology/gpu-topology-scheduler/pkg/observe"
+	"github.com/gputopology/gpu-topology-scheduler/pkg/request"
 )
 
 // ErrNotSynced means that the ledger does not know all bound pods yet: nothing may be placed.
@@ -51,7 +53,7 @@ type Engine struct {
 	// inSync remembers that HasSynced was true once, gangsInSync the same of GangsSynced; both stay true.
 	inSync, gangsInSync atomic.Bool
 
-	// mu guards what follows. No other lock is taken while it is held.
+	// mu guards what follows. StartGangs takes the book's lock while it is held; nothing else is locked under it.
 	mu      sync.Mutex
 	started bool
 	args    *config.GPUTopologyArgs
@@ -177,6 +179,16 @@ func (e *Engine) Profile(schedulerName string) *config.GPUTopologyArgs {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	return e.profiles[schedulerName]
+}
+
+// RequestOf returns what a pod asks for, by the defaults of its profile: nil for a pod without GPUs, and for one whose profile
+// does not run GPUTopology. The error is a *request.InvalidError.
+func (e *Engine) RequestOf(pod *v1.Pod) (*allocate.Request, error) {
+	args := e.Profile(pod.Spec.SchedulerName)
+	if args == nil {
+		return nil, nil
+	}
+	return request.FromPodWithDefaults(pod, args.RequestDefaults())
 }
 
 // GiveBack ends the reservation of a pod: its cards are free again, unless it is bound or its bind has no known outcome.

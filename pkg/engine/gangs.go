@@ -111,7 +111,7 @@ func (e *Engine) watchMembers(g *gangs, handle fwk.Handle) error {
 	}{
 		{"Pod", factory.Core().V1().Pods().Informer(), handlerOf(e.book.PodSeen, e.book.PodUpdated, e.book.PodGone)},
 		{"Node", factory.Core().V1().Nodes().Informer(), handlerOf(e.book.NodeSeen, func(_, n *v1.Node) { e.book.NodeSeen(n) }, func(n *v1.Node) { e.book.NodeGone(n.Name) })},
-		{"ended Pod", g.ended.Core().V1().Pods().Informer(), handlerOf(e.book.EndedSeen, func(_, p *v1.Pod) { e.book.EndedSeen(p) }, e.book.EndedGone)},
+		{"ended Pod", g.ended.Core().V1().Pods().Informer(), handlerOf(e.book.PodSeen, e.book.PodUpdated, e.book.EndedGone)},
 	}
 	for _, w := range watched {
 		registration, err := w.informer.AddEventHandler(w.handler)

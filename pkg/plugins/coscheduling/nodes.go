@@ -13,7 +13,6 @@ import (
 	"github.com/gputopology/gpu-topology-scheduler/pkg/ledger"
 	"github.com/gputopology/gpu-topology-scheduler/pkg/placement"
 	"github.com/gputopology/gpu-topology-scheduler/pkg/record"
-	"github.com/gputopology/gpu-topology-scheduler/pkg/request"
 	"github.com/gputopology/gpu-topology-scheduler/pkg/topology"
 )
 
@@ -183,11 +182,7 @@ func (s *survey) reserveFor(nominated []fwk.PodInfo, n *placement.Node) bool {
 		for k, amount := range amounts {
 			n.Free[k] -= amount
 		}
-		args := s.plugin.engine.Profile(pod.Spec.SchedulerName)
-		if args == nil {
-			continue
-		}
-		asked, err := request.FromPodWithDefaults(pod, args.RequestDefaults())
+		asked, err := s.plugin.engine.RequestOf(pod)
 		if err != nil || asked == nil {
 			continue // a request that cannot be read is refused in the pod's own cycle
 		}

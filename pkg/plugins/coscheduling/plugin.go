@@ -2,7 +2,6 @@ package coscheduling
 
 import (
 	"context"
-	"fmt"
 	"sync"
 
 	"k8s.io/apimachinery/pkg/runtime"
@@ -49,7 +48,7 @@ var (
 // New returns the factory of the plugin for a process whose state is shared.
 func New(shared *engine.Engine) frameworkruntime.PluginFactory {
 	return func(ctx context.Context, object runtime.Object, handle fwk.Handle) (fwk.Plugin, error) {
-		args, err := argsOf(object)
+		args, err := config.Read(Name, object, config.SetCoschedulingDefaults, config.ValidateCoscheduling)
 		if err != nil {
 			return nil, err
 		}
@@ -61,21 +60,6 @@ func New(shared *engine.Engine) frameworkruntime.PluginFactory {
 			nodes: handle.SharedInformerFactory().Core().V1().Nodes().Lister(),
 		}, nil
 	}
-}
-
-func argsOf(object runtime.Object) (*config.CoschedulingArgs, error) {
-	args, ok := object.(*config.CoschedulingArgs)
-	if !ok {
-		if object != nil {
-			return nil, fmt.Errorf("args of plugin %s are of type %T, want CoschedulingArgs", Name, object)
-		}
-		args = &config.CoschedulingArgs{}
-		config.SetCoschedulingDefaults(args)
-	}
-	if err := config.ValidateCoscheduling(args); err != nil {
-		return nil, fmt.Errorf("args of plugin %s: %w", Name, err)
-	}
-	return args, nil
 }
 
 // Name returns the plugin's name.

@@ -7,6 +7,7 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 
 	"github.com/gputopology/gpu-topology-scheduler/pkg/book"
+	"github.com/gputopology/gpu-topology-scheduler/pkg/engine"
 )
 
 const cycleKey fwk.StateKey = Name + "/cycle"
@@ -30,16 +31,5 @@ func (c *cycle) Clone() fwk.StateData { return c }
 
 // cycleOf returns nil for a state that PreFilter has not seen.
 func cycleOf(state fwk.CycleState) *cycle {
-	if state == nil {
-		return nil
-	}
-	data, err := state.Read(cycleKey)
-	if err != nil {
-		return nil
-	}
-	c, ok := data.(*cycle)
-	if !ok {
-		return nil
-	}
-	return c
+	return engine.ReadState[*cycle](state, cycleKey)
 }

@@ -2,7 +2,6 @@ package gputopology
 
 import (
 	"context"
-	"fmt"
 	"io"
 
 	"k8s.io/apimachinery/pkg/runtime"
@@ -40,7 +39,7 @@ var (
 // New returns the factory of the plugin for a process whose state is shared.
 func New(shared *engine.Engine) frameworkruntime.PluginFactory {
 	return func(ctx context.Context, object runtime.Object, handle fwk.Handle) (fwk.Plugin, error) {
-		args, err := argsOf(object)
+		args, err := config.Read(Name, object, config.SetDefaults, config.Validate)
 		if err != nil {
 			return nil, err
 		}
@@ -49,21 +48,6 @@ func New(shared *engine.Engine) frameworkruntime.PluginFactory {
 		}
 		return &Plugin{engine: shared, handle: handle, args: args}, nil
 	}
-}
-
-func argsOf(object runtime.Object) (*config.GPUTopologyArgs, error) {
-	args, ok := object.(*config.GPUTopologyArgs)
-	if !ok {
-		if object != nil {
-			return nil, fmt.Errorf("args of plugin %s are of type %T, want GPUTopologyArgs", Name, object)
-		}
-		args = &config.GPUTopologyArgs{}
-		config.SetDefaults(args)
-	}
-	if err := config.Validate(args); err != nil {
-		return nil, fmt.Errorf("args of plugin %s: %w", Name, err)
-	}
-	return args, nil
 }
 
 // Name returns the plugin's name.

@@ -63,13 +63,7 @@ func (p *Plugin) takeOver(state fwk.CycleState, pod *v1.Pod, nodeName string, pl
 	if string(planned.Node) != nodeName {
 		return fwk.AsStatus(fmt.Errorf("pod %s/%s is planned on node %s and is to be reserved on node %s", pod.Namespace, pod.Name, planned.Node, nodeName))
 	}
-	err := p.engine.Ledger().Assume(ledger.Holding{
-		UID:   ledger.PodUID(pod.UID),
-		Pod:   pod.Namespace + "/" + pod.Name,
-		Node:  planned.Node,
-		Cards: planned.Choice.Cards,
-	})
-	if err != nil {
+	if err := p.engine.Ledger().Assume(planned.Holding(pod)); err != nil {
 		metrics.Reservations.WithLabelValues(metrics.ReserveConflict).Inc()
 		return fwk.AsStatus(err)
 	}

@@ -6,6 +6,7 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 
 	"github.com/gputopology/gpu-topology-scheduler/pkg/allocate"
+	"github.com/gputopology/gpu-topology-scheduler/pkg/engine"
 	"github.com/gputopology/gpu-topology-scheduler/pkg/ledger"
 	"github.com/gputopology/gpu-topology-scheduler/pkg/topology"
 )
@@ -80,27 +81,10 @@ func (s *ReservationState) Clone() fwk.StateData { return s }
 
 // requestOf returns nil for a pod without GPUs and for a state that PreFilter has not seen.
 func requestOf(state fwk.CycleState) *requestState {
-	return read[*requestState](state, requestKey)
+	return engine.ReadState[*requestState](state, requestKey)
 }
 
 // Reservation returns what Reserve took in this cycle, nil if nothing.
 func Reservation(state fwk.CycleState) *ReservationState {
-	return read[*ReservationState](state, reservationKey)
-}
-
-// read returns the zero value for a missing state, a nil CycleState and data of another type.
-func read[T fwk.StateData](state fwk.CycleState, key fwk.StateKey) T {
-	var none T
-	if state == nil {
-		return none
-	}
-	data, err := state.Read(key)
-	if err != nil {
-		return none
-	}
-	typed, ok := data.(T)
-	if !ok {
-		return none
-	}
-	return typed
+	return engine.ReadState[*ReservationState](state, reservationKey)
 }

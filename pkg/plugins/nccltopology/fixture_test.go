@@ -163,7 +163,7 @@ func (f *fixture) take(t testing.TB, uid, node string, n int) {
 
 func (f *fixture) choice(t testing.TB, node string, n int) []allocate.CardShare {
 	t.Helper()
-	asked, err := f.requestOf(kit.Pod("ns", "x", kit.GPUs(int64(n))))
+	asked, err := f.engine.RequestOf(kit.Pod("ns", "x", kit.GPUs(int64(n))))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -177,7 +177,7 @@ func (f *fixture) choice(t testing.TB, node string, n int) []allocate.CardShare 
 // feasible are the nodes on which the pod's cards are free.
 func (f *fixture) feasible(t testing.TB, pod *v1.Pod) []fwk.NodeInfo {
 	t.Helper()
-	asked, err := f.requestOf(pod)
+	asked, err := f.engine.RequestOf(pod)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -37,7 +37,7 @@ func (p *Plugin) needOf(group fwk.PodGroupInfo, scheduled int) *need {
 		n.least = max(1, int(g.Spec.SchedulingPolicy.Gang.MinCount)-scheduled)
 	}
 	for _, pod := range group.GetUnscheduledPods() {
-		asked, err := p.requestOf(pod)
+		asked, err := p.engine.RequestOf(pod)
 		if err != nil || asked == nil {
 			n.without++ // a request that cannot be read is refused in the pod's own cycle
 			continue

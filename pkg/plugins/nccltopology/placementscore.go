@@ -6,6 +6,7 @@ import (
 
 	fwk "k8s.io/kube-scheduler/framework"
 
+	"github.com/gputopology/gpu-topology-scheduler/pkg/engine"
 	"github.com/gputopology/gpu-topology-scheduler/pkg/topology"
 )
 
@@ -52,7 +53,7 @@ func (p *Plugin) ScorePlacement(_ context.Context, state fwk.PlacementCycleState
 	if cycle == nil {
 		return 0, nil
 	}
-	s := read[*survey](cycle, surveyKey)
+	s := engine.ReadState[*survey](cycle, surveyKey)
 	if s == nil || len(s.stock.at) == 0 {
 		return 0, nil
 	}

@@ -10,6 +10,7 @@ import (
 	"k8s.io/kubernetes/pkg/scheduler/framework"
 	"pgregory.net/rapid"
 
+	"github.com/gputopology/gpu-topology-scheduler/pkg/engine"
 	kit "github.com/gputopology/gpu-topology-scheduler/pkg/testkit"
 	"github.com/gputopology/gpu-topology-scheduler/pkg/topology"
 )
@@ -108,7 +109,7 @@ func TestFullness(t *testing.T) {
 	f := newFixture(t, racked(2, 4, 2, kit.N8s))
 	f.take(t, "a1", "r1n1", 8)
 	_, _, cycle := f.generate(t, nativeGroup("g", 1, "", nativePods("g", 1, kit.GPUs(8))...))
-	st := read[*survey](cycle, surveyKey).stock
+	st := engine.ReadState[*survey](cycle, surveyKey).stock
 	leaves := f.engine.Fabric().Domains(topology.LevelLeaf)
 	for i, want := range [][4]int64{{25, 50, 100, 100}, {0, 25, 75, 100}} {
 		for k, taken := range []int{0, 8, 24, 40} {
@@ -163,7 +164,7 @@ func TestStandingIsLexicographic(t *testing.T) {
 	f := newFixture(t, racked(6, 2, 2, kit.N8s))
 	g := nativeGroup("g", 1, "", nativePods("g", 8, kit.GPUs(1))...)
 	_, _, cycle := f.generate(t, g)
-	s := read[*survey](cycle, surveyKey)
+	s := engine.ReadState[*survey](cycle, surveyKey)
 	fabric := f.engine.Fabric()
 	names := make([]string, fabric.Len())
 	for i := range names {

@@ -2,7 +2,6 @@ package nccltopology
 
 import (
 	"context"
-	"fmt"
 
 	"k8s.io/apimachinery/pkg/runtime"
 	utilfeature "k8s.io/apiserver/pkg/util/feature"
@@ -44,7 +43,7 @@ var (
 // New returns the factory of the plugin for a process whose state is shared.
 func New(shared *engine.Engine) frameworkruntime.PluginFactory {
 	return func(ctx context.Context, object runtime.Object, handle fwk.Handle) (fwk.Plugin, error) {
-		args, err := argsOf(object)
+		args, err := config.Read(Name, object, config.SetNCCLDefaults, config.ValidateNCCL)
 		if err != nil {
 			return nil, err
 		}
@@ -57,21 +56,6 @@ func New(shared *engine.Engine) frameworkruntime.PluginFactory {
 			composite: utilfeature.DefaultFeatureGate.Enabled(features.CompositePodGroup),
 		}, nil
 	}
-}
-
-func argsOf(object runtime.Object) (*config.NCCLTopologyArgs, error) {
-	args, ok := object.(*config.NCCLTopologyArgs)
-	if !ok {
-		if object != nil {
-			return nil, fmt.Errorf("args of plugin %s are of type %T, want NCCLTopologyArgs", Name, object)
-		}
-		args = &config.NCCLTopologyArgs{}
-		config.SetNCCLDefaults(args)
-	}
-	if err := config.ValidateNCCL(args); err != nil {
-		return nil, fmt.Errorf("args of plugin %s: %w", Name, err)
-	}
-	return args, nil
 }
 
 // Name returns the plugin's name.

@@ -6,7 +6,6 @@ import (
 	v1 "k8s.io/api/core/v1"
 	fwk "k8s.io/kube-scheduler/framework"
 
-	"github.com/gputopology/gpu-topology-scheduler/pkg/allocate"
 	"github.com/gputopology/gpu-topology-scheduler/pkg/book"
 	"github.com/gputopology/gpu-topology-scheduler/pkg/ledger"
 	"github.com/gputopology/gpu-topology-scheduler/pkg/request"
@@ -18,7 +17,7 @@ func (p *Plugin) PreScore(_ context.Context, state fwk.CycleState, pod *v1.Pod, 
 	if state.IsPodGroupSchedulingCycle() {
 		return fwk.NewStatus(fwk.Skip)
 	}
-	asked, err := p.requestOf(pod)
+	asked, err := p.engine.RequestOf(pod)
 	if err != nil || asked == nil {
 		return fwk.NewStatus(fwk.Skip) // GPUTopology refuses a request that cannot be read
 	}
@@ -37,15 +36,6 @@ func (p *Plugin) PreScore(_ context.Context, state fwk.CycleState, pod *v1.Pod, 
 	}
 	state.Write(scoringKey, s)
 	return nil
-}
-
-// requestOf returns nil for a pod without GPUs, and for one whose profile does not run GPUTopology.
-func (p *Plugin) requestOf(pod *v1.Pod) (*allocate.Request, error) {
-	profile := p.engine.Profile(pod.Spec.SchedulerName)
-	if profile == nil {
-		return nil, nil
-	}
-	return request.FromPodWithDefaults(pod, profile.RequestDefaults())
 }
 
 // cardsWanted is what a pod and the members that wait beside it want together, in whole cards; 0 for a pod that is the last:

@@ -18,7 +18,7 @@ func (p *Plugin) SignPod(_ context.Context, pod *v1.Pod) ([]fwk.SignFragment, *f
 	if _, member := book.KeyOf(pod); member {
 		return nil, fwk.NewStatus(fwk.Unschedulable, "members of gangs are not batched")
 	}
-	asked, err := p.requestOf(pod)
+	asked, err := p.engine.RequestOf(pod)
 	if err != nil {
 		return nil, fwk.NewStatus(fwk.Unschedulable, err.Error())
 	}

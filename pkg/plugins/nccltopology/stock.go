@@ -33,7 +33,7 @@ func (p *Plugin) newStock(nodes []fwk.NodeInfo, n *need, scheduled []*v1.Pod) *s
 		return st
 	}
 	for _, pod := range scheduled {
-		if asked, err := p.requestOf(pod); err != nil || asked == nil {
+		if asked, err := p.engine.RequestOf(pod); err != nil || asked == nil {
 			continue
 		}
 		if pos, ok := st.fabric.Position(pod.Spec.NodeName); ok {
