@@ -14,6 +14,7 @@ import (
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
 
+	"github.com/gputopology/gpu-topology-scheduler/pkg/allocate"
 	"github.com/gputopology/gpu-topology-scheduler/pkg/apis/gputopology/v1alpha1"
 	"github.com/gputopology/gpu-topology-scheduler/pkg/ledger"
 	"github.com/gputopology/gpu-topology-scheduler/pkg/metrics"
@@ -49,8 +50,9 @@ const (
 
 // Bind sends the Binding, whose annotations hold the allocation record, and learns its outcome. It returns nil only for
 // a pod that is bound as asked, and then the ledger has it confirmed. After ErrBindUnknown the ledger keeps the cards
-// whatever Unreserve says; after any other error they may be given back.
-func (e *Engine) Bind(ctx context.Context, handle fwk.Handle, binding *v1.Binding) error {
+// whatever Unreserve says; after any other error they may be given back. Nothing is sent for a pod that does not hold
+// these cards any more: others may hold them by now.
+func (e *Engine) Bind(ctx context.Context, handle fwk.Handle, binding *v1.Binding, cards []allocate.CardShare) error {
 	uid := ledger.PodUID(binding.UID)
 	select {
 	case e.binds <- struct{}{}:
@@ -58,6 +60,11 @@ func (e *Engine) Bind(ctx context.Context, handle fwk.Handle, binding *v1.Bindin
 	case <-ctx.Done():
 		return fmt.Errorf("bind pod %s/%s: %w", binding.Namespace, binding.Name, context.Cause(ctx)) // nothing was sent
 	}
+	if err := e.inFlight.begin(e.ledger, uid, ledger.NodeName(binding.Target.Name), cards); err != nil {
+		metrics.BindOutcomes.WithLabelValues(metrics.BindFailed).Inc()
+		return fmt.Errorf("bind pod %s/%s to node %s: %w", binding.Namespace, binding.Name, binding.Target.Name, err)
+	}
+	defer e.inFlight.end(uid)
 	err := e.bind(ctx, handle, binding)
 	switch {
 	case err == nil:

@@ -156,7 +156,7 @@ func TestBind(t *testing.T) {
 			t.Run(kind+"/"+name, func(t *testing.T) {
 				b := newBench(t, clock.RealClock{})
 				b.server.onPost, b.server.getErr = tt.onPost, tt.getErr
-				tt.check(t, b, b.Bind(b.ctx, b.handle, b.binding))
+				tt.check(t, b, b.Bind(b.ctx, b.handle, b.binding, b.holding.Cards))
 			})
 		}
 	}
@@ -202,7 +202,7 @@ func TestBindSettledByAnEvent(t *testing.T) {
 		b.ledger.Release(podUID)
 		return errLost
 	}
-	if err := b.Bind(b.ctx, b.handle, b.binding); !unknown(err) {
+	if err := b.Bind(b.ctx, b.handle, b.binding, b.holding.Cards); !unknown(err) {
 		t.Errorf("Bind: %v, want ErrBindUnknown", err)
 	}
 	if b.stage() != 0 || len(b.openSuspects()) != 0 {
@@ -254,7 +254,7 @@ func TestBindOfACancelledCycle(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			err = b.Bind(ctx, newHandle(b.ctx, t, client), b.binding)
+			err = b.Bind(ctx, newHandle(b.ctx, t, client), b.binding, b.holding.Cards)
 			if (err != nil) != tt.wantErr || err != nil && !unknown(err) {
 				t.Errorf("Bind: %v", err)
 			}

@@ -17,6 +17,7 @@ import (
 	"github.com/gputopology/gpu-topology-scheduler/pkg/allocate"
 	"github.com/gputopology/gpu-topology-scheduler/pkg/apis/config"
 	"github.com/gputopology/gpu-topology-scheduler/pkg/book"
+	"github.com/gputopology/gpu-topology-scheduler/pkg/introspect"
 	"github.com/gputopology/gpu-topology-scheduler/pkg/ledger"
 	"github.com/gputopology/gpu-topology-scheduler/pkg/metrics"
 	"github.com/gputopology/gpu-topology-scheduler/pkg/observe"
@@ -26,10 +27,12 @@ import (
 // ErrNotSynced means that the ledger does not know all bound pods yet: nothing may be placed.
 var ErrNotSynced = errors.New("the GPU ledger is being rebuilt from the bound pods")
 
-// Options are the parts of an Engine that tests replace.
+// Options are what the process decides about an Engine, and the parts of it that tests replace.
 type Options struct {
 	// Clock defaults to the real one.
 	Clock clock.WithTicker
+	// StateAddress is where the state endpoint listens; it is read by Start, once flags are parsed. nil turns it off.
+	StateAddress *introspect.Address
 }
 
 // Engine is the state that all profiles of one process share. Build it with New; it is safe for concurrent use.
@@ -38,11 +41,17 @@ type Engine struct {
 	chooser *allocate.Chooser
 	clock   clock.WithTicker
 	reports *reportQueue
+	// stateAddress is Options.StateAddress.
+	stateAddress *introspect.Address
 	// observer is set by Start.
 	observer atomic.Pointer[observe.Observer]
 	book     *book.Book
 	// binds holds a token for each Binding under way.
 	binds chan struct{}
+	// inFlight are the pods whose Binding is being sent.
+	inFlight inFlight
+	// wakes has a token when cards came free of which no event of the scheduler tells.
+	wakes chan struct{}
 	// leads is closed when placing becomes true.
 	leads chan struct{}
 	// fabric is set by StartFabric.
@@ -63,6 +72,9 @@ type Engine struct {
 	synced   []cache.ResourceEventHandlerRegistration
 	suspects map[ledger.PodUID]*suspect
 
+	// ended is the informer of pods that have succeeded or failed, nil before endedPods.
+	ended cache.SharedIndexInformer
+
 	stops []context.CancelFunc
 	done  sync.WaitGroup
 }
@@ -74,15 +86,18 @@ func New(o Options) *Engine {
 	}
 	l := ledger.New()
 	return &Engine{
-		ledger:   l,
-		book:     book.New(l, o.Clock),
-		leads:    make(chan struct{}),
-		binds:    make(chan struct{}, bindsInFlight),
-		profiles: map[string]*config.GPUTopologyArgs{},
-		chooser:  allocate.NewChooser(),
-		clock:    o.Clock,
-		reports:  newReportQueue(),
-		suspects: map[ledger.PodUID]*suspect{},
+		ledger:       l,
+		book:         book.New(l, o.Clock),
+		leads:        make(chan struct{}),
+		wakes:        make(chan struct{}, 1),
+		binds:        make(chan struct{}, bindsInFlight),
+		profiles:     map[string]*config.GPUTopologyArgs{},
+		chooser:      allocate.NewChooser(),
+		clock:        o.Clock,
+		reports:      newReportQueue(),
+		stateAddress: o.StateAddress,
+		suspects:     map[ledger.PodUID]*suspect{},
+		inFlight:     inFlight{pods: map[ledger.PodUID]bool{}},
 	}
 }
 
@@ -99,15 +114,15 @@ func (e *Engine) Clock() clock.WithTicker { return e.clock }
 func (e *Engine) Observer() *observe.Observer { return e.observer.Load() }
 
 // Start registers the informer handlers and starts the loops. Every plugin instance calls it; calls after the first only
-// check that their args agree on what the process shares. It does not block and does no I/O.
-// The loops end with ctx or Close.
+// check that their args agree on what the process shares. It does not block, and opens no
+// connection; it listens on the address of the state endpoint. The loops end with ctx or Close.
 func (e *Engine) Start(ctx context.Context, handle fwk.Handle, args *config.GPUTopologyArgs) error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.profiles[handle.ProfileName()] = args
 	if e.started {
-		if !reflect.DeepEqual(e.args.Bandwidths, args.Bandwidths) {
-			return fmt.Errorf("profile %q: GPUTopologyArgs.bandwidths differ from another profile's: the process has one ledger, so all profiles must agree on them", handle.ProfileName())
+		if !reflect.DeepEqual(e.args.ProcessWide(), args.ProcessWide()) {
+			return fmt.Errorf("profile %q: bandwidths, or what keeps the ledger true, in GPUTopologyArgs differ from another profile's: the process has one ledger, so all profiles must agree on them", handle.ProfileName())
 		}
 		return nil
 	}
@@ -116,12 +131,23 @@ func (e *Engine) Start(ctx context.Context, handle fwk.Handle, args *config.GPUT
 		return fmt.Errorf("profile %q: %w", handle.ProfileName(), err)
 	}
 	metrics.Register()
+	if err := e.serveState(ctx); err != nil {
+		return err
+	}
 	e.reports.recorder = handle.EventRecorder()
-	observer := observe.New(e.ledger, rates, e, klog.FromContext(ctx), e.clock)
+	observer := observe.New(e.ledger, observe.Options{
+		Rates: rates, MaxAge: args.TopologyMaxAge.Duration, Cooling: args.ForceDeleteCooling.Duration,
+		AdmissionFailures: int(*args.AdmissionFailures), AdmissionCooling: args.AdmissionCooling.Duration, Freed: e.freed,
+	}, e, klog.FromContext(ctx), e.clock)
 	e.synced, err = observer.Register(handle.SharedInformerFactory())
 	if err != nil {
 		return fmt.Errorf("watch nodes and pods: %w", err)
 	}
+	ended, err := observer.RegisterEnded(e.endedPods(ctx, handle))
+	if err != nil {
+		return fmt.Errorf("watch ended pods: %w", err)
+	}
+	e.synced = append(e.synced, ended)
 	e.observer.Store(observer)
 	e.args = args
 	e.started = true
@@ -129,6 +155,7 @@ func (e *Engine) Start(ctx context.Context, handle fwk.Handle, args *config.GPUT
 	e.stops = append(e.stops, stop)
 	e.done.Go(func() { e.reports.run(loops) })
 	e.done.Go(func() { e.resolveLoop(loops, handle) })
+	e.done.Go(func() { e.wakeLoop(loops, handle) })
 	return nil
 }
 

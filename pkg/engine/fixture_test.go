@@ -179,7 +179,7 @@ func newHandle(ctx context.Context, t *testing.T, client clientset.Interface, op
 // observed gives the engine its observer without any loop.
 func (b *bench) observed(t *testing.T) *bench {
 	t.Helper()
-	observer := observe.New(b.ledger, topology.DefaultRates(), b.Engine, klog.FromContext(b.ctx), b.clock)
+	observer := observe.New(b.ledger, observe.Options{Rates: topology.DefaultRates()}, b.Engine, klog.FromContext(b.ctx), b.clock)
 	if _, err := observer.Register(b.factory); err != nil {
 		t.Fatal(err)
 	}

@@ -11,16 +11,15 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/informers"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
 
 	"github.com/gputopology/gpu-topology-scheduler/pkg/apis/config"
-	"github.com/gputopology/gpu-topology-scheduler/pkg/apis/gputopology/v1alpha1"
 	"github.com/gputopology/gpu-topology-scheduler/pkg/book"
 	"github.com/gputopology/gpu-topology-scheduler/pkg/gang"
 	"github.com/gputopology/gpu-topology-scheduler/pkg/metrics"
+	"github.com/gputopology/gpu-topology-scheduler/pkg/observe"
 	"github.com/gputopology/gpu-topology-scheduler/pkg/podgroup"
 )
 
@@ -36,8 +35,6 @@ type gangs struct {
 	leases  *leases
 	synced  []func() bool
 	writer  *podgroup.Writer
-	// ended serves members that have succeeded or failed, which the scheduler's own pod informer leaves out.
-	ended informers.SharedInformerFactory
 }
 
 // Gangs returns the process's gang book.
@@ -64,7 +61,7 @@ func (e *Engine) StartGangs(ctx context.Context, handle fwk.Handle, args *config
 	shared := settings(args)
 	shared.Fabric = e.Fabric
 	e.book.Start(h, shared, factory.Core().V1().Pods().Lister(), logger)
-	if err := e.watchMembers(g, handle); err != nil {
+	if err := e.watchMembers(ctx, g, handle); err != nil {
 		return err
 	}
 	g.watcher = podgroup.NewWatcher(handle.KubeConfig(), e.clock, sink{e, g}, logger)
@@ -97,13 +94,8 @@ func settings(args *config.CoschedulingArgs) book.Settings {
 }
 
 // watchMembers registers the handlers of pods and nodes.
-func (e *Engine) watchMembers(g *gangs, handle fwk.Handle) error {
+func (e *Engine) watchMembers(ctx context.Context, g *gangs, handle fwk.Handle) error {
 	factory := handle.SharedInformerFactory()
-	g.ended = informers.NewSharedInformerFactoryWithOptions(handle.ClientSet(), 0, informers.WithTweakListOptions(func(o *metav1.ListOptions) {
-		o.LabelSelector = v1alpha1.PodGroupLabel
-		// A field selector has no "or": what is neither of these has ended.
-		o.FieldSelector = "status.phase!=Pending,status.phase!=Running,status.phase!=Unknown"
-	}))
 	watched := []struct {
 		kind     string
 		informer cache.SharedIndexInformer
@@ -111,7 +103,7 @@ func (e *Engine) watchMembers(g *gangs, handle fwk.Handle) error {
 	}{
 		{"Pod", factory.Core().V1().Pods().Informer(), handlerOf(e.book.PodSeen, e.book.PodUpdated, e.book.PodGone)},
 		{"Node", factory.Core().V1().Nodes().Informer(), handlerOf(e.book.NodeSeen, func(_, n *v1.Node) { e.book.NodeSeen(n) }, func(n *v1.Node) { e.book.NodeGone(n.Name) })},
-		{"ended Pod", g.ended.Core().V1().Pods().Informer(), handlerOf(e.book.PodSeen, e.book.PodUpdated, e.book.EndedGone)},
+		{"ended Pod", e.endedPods(ctx, handle), endedHandler(e.book)},
 	}
 	for _, w := range watched {
 		registration, err := w.informer.AddEventHandler(w.handler)
@@ -148,17 +140,26 @@ func handlerOf[T any](added func(T), updated func(old, is T), deleted func(T)) c
 	}
 }
 
+// endedHandler passes on pods that have ended. Their informer keeps a part of each only, so no other pod may get in.
+func endedHandler(b *book.Book) cache.ResourceEventHandler {
+	seen := func(pod *v1.Pod) {
+		if observe.Terminal(pod) {
+			b.PodSeen(pod)
+		}
+	}
+	return handlerOf(seen, func(_, is *v1.Pod) { seen(is) }, func(pod *v1.Pod) {
+		if observe.Terminal(pod) {
+			b.EndedGone(pod)
+		}
+	})
+}
+
 func (e *Engine) startGangLoops(ctx context.Context, g *gangs) {
 	loops, stop := context.WithCancel(ctx)
 	e.stops = append(e.stops, stop)
 	e.done.Go(func() { e.book.Run(loops) })
 	e.done.Go(func() { g.watcher.Run(loops) })
 	e.done.Go(func() { e.lead(loops, g) })
-	e.done.Go(func() {
-		g.ended.StartWithContext(loops)
-		<-loops.Done()
-		g.ended.Shutdown()
-	})
 	if g.leases != nil {
 		e.done.Go(func() { g.leases.run(loops) })
 	}

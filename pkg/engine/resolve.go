@@ -7,12 +7,10 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
 
 	"github.com/gputopology/gpu-topology-scheduler/pkg/ledger"
-	"github.com/gputopology/gpu-topology-scheduler/pkg/request"
 )
 
 const (
@@ -48,6 +46,9 @@ func (e *Engine) resolveLoop(ctx context.Context, handle fwk.Handle) {
 			return
 		case <-ticker.C():
 			e.resolve(ctx, handle)
+			if o := e.Observer(); o.CoolDown() || o.Readmit() {
+				e.freed()
+			}
 		}
 	}
 }
@@ -62,7 +63,7 @@ func (e *Engine) resolve(ctx context.Context, handle fwk.Handle) {
 			e.mu.Lock()
 			delete(e.suspects, ledger.PodUID(s.binding.UID))
 			e.mu.Unlock()
-			e.wake(ctx, handle)
+			e.freed()
 		}
 	}
 }
@@ -103,25 +104,4 @@ func (e *Engine) resolveOne(ctx context.Context, handle fwk.Handle, s *suspect) 
 	logger.V(2).Info("Bind of unknown outcome was never committed, its cards are free again", "pod", klog.KObj(pod), "node", s.binding.Target.Name)
 	e.ledger.Refute(uid)
 	return true
-}
-
-// wake has the waiting GPU pods tried again. The scheduler announced the end of this bind when it failed, while the cards
-// were still held: whoever was refused then has nothing else left to wake it.
-func (e *Engine) wake(ctx context.Context, handle fwk.Handle) {
-	logger := klog.FromContext(ctx)
-	pods, err := handle.SharedInformerFactory().Core().V1().Pods().Lister().List(labels.Everything())
-	if err != nil {
-		logger.Error(err, "Waiting pods cannot be listed from the informer's store")
-		return
-	}
-	waiting := map[string]*v1.Pod{}
-	for _, pod := range pods {
-		if pod.Spec.NodeName != "" {
-			continue
-		}
-		if cards, instances := request.FromPodForeign(pod); cards > 0 || len(instances) > 0 {
-			waiting[pod.Namespace+"/"+pod.Name] = pod
-		}
-	}
-	handle.Activate(logger, waiting)
 }

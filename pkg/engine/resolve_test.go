@@ -22,7 +22,7 @@ func unresolved(t *testing.T) (*bench, *testingclock.FakeClock) {
 	c := testingclock.NewFakeClock(start)
 	b := newBench(t, c).observed(t)
 	b.server.onPost, b.server.getErr = answer(errLost), errLost
-	if err := b.Bind(b.ctx, b.handle, b.binding); !unknown(err) {
+	if err := b.Bind(b.ctx, b.handle, b.binding, b.holding.Cards); !unknown(err) {
 		t.Fatalf("Bind: %v, want ErrBindUnknown", err)
 	}
 	b.server.getErr, b.server.gets = nil, 0
@@ -95,6 +95,9 @@ func TestResolve(t *testing.T) {
 			}
 			c.Step(tt.age)
 			b.resolve(b.ctx, b.handle)
+			if len(b.wakes) > 0 {
+				b.wake(b.ctx, b.handle)
+			}
 			held, stage, _ := b.ledger.Holding(podUID)
 			if held.Node != tt.wantNode || stage != tt.wantStage {
 				t.Errorf("holds cards of node %q in stage %v, want %q and %v", held.Node, stage, tt.wantNode, tt.wantStage)
@@ -147,7 +150,7 @@ func TestResolveLoop(t *testing.T) {
 	c := testingclock.NewFakeClock(start)
 	b := newBench(t, c)
 	b.server.onPost, b.server.getErr = answer(errLost), errLost
-	if err := b.Bind(b.ctx, b.handle, b.binding); !unknown(err) {
+	if err := b.Bind(b.ctx, b.handle, b.binding, b.holding.Cards); !unknown(err) {
 		t.Fatalf("Bind: %v, want ErrBindUnknown", err)
 	}
 	b.server.getErr = nil

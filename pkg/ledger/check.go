@@ -41,7 +41,7 @@ func (l *Ledger) checkPods() []error {
 		}
 		staged[p.stage]++
 	}
-	counted, touched, ring, set := l.staged, len(l.touched), len(l.tombstones.ring), len(l.tombstones.set)
+	counted, touched, ring, set := l.staged, len(l.touched), len(l.tombstones.ring)-l.tombstones.dropped, len(l.tombstones.set)
 	l.mu.Unlock()
 
 	var errs []error

@@ -13,8 +13,9 @@
 //	                     Suspect     |      | nodes: name -> cards,|    |
 //	events  bound pod -- Adopt ------+      |        pods, state   |    +-- With, Without: preemption dry runs
 //	        read back -- Refute -----+      +----------------------+    |
-//	        pod gone --- Release ----+                                  +-- Holding, On, Pods, Stats, Check
+//	        pod gone --- Release ----+                                  +-- Holding, On, Entries, Stats, Check
 //	        same name -- Replace ----+
+//	sweep   alive ------ Restore ----+
 //	        node ------- SetNode, RemoveNode
 //
 // Everything goes by pod UID. Every writer takes the ledger's one mutex, changes the records in memory and publishes
@@ -33,12 +34,13 @@
 //	    +----------------------------------------------------+
 //	                Adopt, from every state but released
 //
-//	every state ---- Release ----> released, a tombstone; nothing leads out of it
+//	every state ---- Release ----> released, a tombstone ---- Restore ----> bound
 //
 // Assumed: the pod is in its scheduling cycle. Unknown: the bind request was sent and its outcome is not known, so
 // the cards must not be given away before the pod is read back. Bound: the API server says so. Released: the pod is
-// deleted or terminal; its UID never holds anything again, and events that arrive late change nothing. The oldest
-// tombstones are dropped beyond 65,536, then the pod is absent.
+// deleted or terminal; its UID never holds anything again, and events that arrive late change nothing, unless a sweep
+// finds that the pod is alive after all and calls Restore. The oldest tombstones are dropped beyond 65,536, then the pod
+// is absent.
 //
 // What every operation does in every state; "-" is: nothing changes, and the answer is false.
 //
@@ -52,6 +54,7 @@
 //	Adopt       -> bound      -> bound       -> bound       replaces       ErrReleased
 //	Release     -> released,  -> released    -> released    -> released    -
 //	            false
+//	Restore     -> bound      -> bound       -> bound       replaces       -> bound
 //
 // An equal Assume keeps the stage. Adopt replaces the holding in one change, also on another node. AssumeAll is
 // Assume for many pods or none. Replace(old, h) is Release(old) and Adopt(h) in one change.

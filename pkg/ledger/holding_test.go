@@ -103,6 +103,17 @@ func TestTombstonesAreBounded(t *testing.T) {
 			t.Errorf("%s: got %t, want %t", uid, got, want)
 		}
 	}
+	ts.drop("c")
+	ts.drop("c")
+	ts.drop("stranger")
+	if ts.has("c") || !ts.has("b") || !ts.has("d") || ts.dropped != 1 {
+		t.Errorf("after c was dropped: %+v", ts)
+	}
+	ts.add("c") // it is younger than d now, and its old place goes before its new one
+	ts.add("e")
+	if !ts.has("c") || !ts.has("e") || ts.dropped != 0 || len(ts.set) != 3 {
+		t.Errorf("after c came back: %+v", ts)
+	}
 	for i := range 100 {
 		ts.add(benchUID(i))
 		if len(ts.set) != 3 || len(ts.ring) != 3 {

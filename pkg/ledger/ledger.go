@@ -26,6 +26,8 @@ type Ledger struct {
 	// generation is the last generation given to a published state of any node. One counter for all of them makes
 	// a node's generations grow across its removal without an entry for nodes that are gone.
 	generation uint64
+	// revision is the last one given to a holding.
+	revision uint64
 	// staged counts the holdings by stage.
 	staged [StageBound + 1]int
 	// touched lists nodes with changes that are not published yet; empty between operations.
@@ -57,8 +59,9 @@ type node struct {
 // pod is one holding.
 type pod struct {
 	Holding
-	stage Stage
-	node  *node
+	stage    Stage
+	revision uint64 // Entry.Revision
+	node     *node
 	// at is the entry's place in node.pods.
 	at int
 }
@@ -200,7 +203,8 @@ func (l *Ledger) insert(n *node, h *Holding, stage Stage) {
 	cards, mig := p.Cards, p.UnknownMIG
 	p.Holding = *h
 	p.Cards, p.UnknownMIG = cards, mig
-	p.stage, p.node, p.at = stage, n, len(n.pods)
+	l.revision++
+	p.stage, p.revision, p.node, p.at = stage, l.revision, n, len(n.pods)
 	n.pods = append(n.pods, p)
 	l.pods[h.UID] = p
 	l.staged[stage]++

@@ -2,6 +2,7 @@ package ledger
 
 import (
 	"cmp"
+	"iter"
 	"slices"
 )
 
@@ -9,6 +10,42 @@ import (
 type Entry struct {
 	Holding
 	Stage Stage
+	// Revision names the holding: two entries of one UID with the same revision hold the same. It grows with every change
+	// of what a pod holds, also across a release, and not with a change of the stage alone.
+	Revision uint64
+}
+
+// Entry returns the pod's entry; false if it holds nothing. The copy is the caller's.
+func (l *Ledger) Entry(uid PodUID) (Entry, bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	p := l.pods[uid]
+	if p == nil {
+		return Entry{}, false
+	}
+	return p.entry(), true
+}
+
+// Entries yields every entry, node by node in ascending order of name and then of UID. The mutex is held for one node at a
+// time, and not while the caller has an entry: each node's entries are those of one moment, and a pod that moves meanwhile
+// may be seen twice or not at all.
+func (l *Ledger) Entries() iter.Seq[Entry] {
+	return func(yield func(Entry) bool) {
+		for _, name := range l.nodes.names() {
+			for _, e := range l.On(name) {
+				if !yield(e) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// Released reports whether the pod is remembered as gone: Assume and Adopt refuse it.
+func (l *Ledger) Released(uid PodUID) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.tombstones.has(uid)
 }
 
 // Holding returns what a pod holds and its stage; false if it holds nothing. The copy is the caller's.
@@ -38,10 +75,15 @@ func (l *Ledger) on(name NodeName) []Entry {
 	}
 	out := make([]Entry, len(n.pods))
 	for i, p := range n.pods {
-		out[i] = Entry{Holding: p.clone(), Stage: p.stage}
+		out[i] = p.entry()
 	}
 	return out
 }
+
+func (p *pod) entry() Entry { return Entry{Holding: p.clone(), Stage: p.stage, Revision: p.revision} }
+
+// NodeNames returns the names of all nodes that are known or have holdings, in ascending order. It takes no lock.
+func (l *Ledger) NodeNames() []NodeName { return l.nodes.names() }
 
 // Pods returns the UIDs of all pods that hold something, in ascending order.
 func (l *Ledger) Pods() []PodUID {

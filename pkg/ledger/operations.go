@@ -265,3 +265,18 @@ func (l *Ledger) replace(h *Holding) error {
 	l.insert(n, h, StageBound)
 	return nil
 }
+
+// Restore is Adopt for a pod that the ledger took for gone and that turns out to be alive: in one change its UID is not
+// released any more, and it holds this. For a UID that was not released it is Adopt. After an *InvalidError, the only
+// error, nothing is changed.
+func (l *Ledger) Restore(h Holding) error {
+	if err := h.validate(); err != nil {
+		return err
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.tombstones.drop(h.UID)
+	err := l.replace(&h)
+	l.flush()
+	return err
+}

@@ -37,7 +37,7 @@ type machine struct {
 
 // mustMeet is what random operations have to reach for the test to say anything.
 func mustMeet() []string {
-	names := []string{"assumed", "conflict", "released", "invalid", "all assumed", "plain", "special", "quarantine", "moved", "missing", "foreign instance", "foreign card"}
+	names := []string{"assumed", "conflict", "released", "invalid", "all assumed", "plain", "special", "quarantine", "moved", "missing", "foreign instance", "foreign card", "restored"}
 	for k := ConflictOvercommit; k <= ConflictInstance; k++ {
 		names = append(names, fmt.Sprint("conflict ", k))
 	}
@@ -124,7 +124,7 @@ func (m *machine) actions() map[string]func(*rapid.T) {
 		"forget":  func(t *rapid.T) { m.giveBack(t, m.l.Forget, StageAssumed) },
 		"refute":  func(t *rapid.T) { m.giveBack(t, m.l.Refute, StageUnknown) },
 		"adopt":   m.adopt, "adopt more": m.adopt, "adopt what is held": m.readopt,
-		"replace": m.replace, "release": m.release, "restart": m.restart, "dry run": m.dryRun,
+		"replace": m.replace, "release": m.release, "restore": m.restore, "restart": m.restart, "dry run": m.dryRun,
 		"invalid": m.invalid, "new pod": m.newPod,
 	}
 }
@@ -426,6 +426,19 @@ func (m *machine) release(t *rapid.T) {
 	delete(m.m.pods, uid)
 }
 
+// restore brings back a pod that was taken for gone, or adopts one that was not.
+func (m *machine) restore(t *rapid.T) {
+	h := m.drawAdopted(t, m.drawUID(t))
+	if m.tidy && !m.m.canAssume(h, m.m.on(h.Node)) {
+		return
+	}
+	if m.m.released[h.UID] {
+		m.met["restored"]++
+	}
+	delete(m.m.released, h.UID)
+	m.adopted(t, h, m.l.Restore)
+}
+
 // newPod puts a new UID in the place of a released one.
 func (m *machine) newPod(*rapid.T) {
 	for i, uid := range m.uids {
@@ -451,7 +464,7 @@ func (m *machine) invalid(t *rapid.T) {
 	case 4:
 		h.Cards[0].ComputeMilli = 1001
 	}
-	for _, err := range []error{m.l.Assume(h), m.l.Adopt(h), m.l.Replace(m.drawUID(t), h), m.l.AssumeAll([]Holding{h})} {
+	for _, err := range []error{m.l.Assume(h), m.l.Adopt(h), m.l.Restore(h), m.l.Replace(m.drawUID(t), h), m.l.AssumeAll([]Holding{h})} {
 		if errorKind(err) != "invalid" {
 			t.Fatalf("got %v for %+v", err, h)
 		}

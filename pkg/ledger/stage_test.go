@@ -137,6 +137,12 @@ func eventOperations() map[string]operation {
 		"Release": {onBool(func(l *Ledger) bool { return l.Release("p") }), map[string]result{
 			"absent": released, "assumed": ended, "unknown": ended, "bound": ended, "released": released,
 		}},
+		"Restore the same": {onErr(func(l *Ledger) error { return l.Restore(same) }), map[string]result{
+			"absent": at("n1", 0), "assumed": at("n1", 0), "unknown": at("n1", 0), "bound": at("n1", 0), "released": at("n1", 0),
+		}},
+		"Restore on another node": {onErr(func(l *Ledger) error { return l.Restore(moved) }), map[string]result{
+			"absent": at("n2", 2), "assumed": at("n2", 2), "unknown": at("n2", 2), "bound": at("n2", 2), "released": at("n2", 2),
+		}},
 		"Replace by another pod": {onErr(func(l *Ledger) error { return l.Replace("p", holdWhole("q", "n1", stageCards1, 0)) }), map[string]result{
 			"absent": ended, "assumed": ended, "unknown": ended, "bound": ended, "released": ended,
 		}},

@@ -23,7 +23,7 @@ func (o *Observer) CatchUp(node string, generation int64) bool {
 	o.NodeChanged(node) // slices of a DRA driver are no part of a NodeInfo
 	if !current {
 		for _, entry := range o.ledger.On(name) {
-			if entry.Stage == ledger.StageBound {
+			if entry.Stage == ledger.StageBound && !Cooling(entry.UID) {
 				o.releaseIfGone(entry.Holding)
 			}
 		}

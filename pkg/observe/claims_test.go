@@ -45,7 +45,7 @@ func TestClaimedGPUsAreCharged(t *testing.T) {
 	client := fake.NewClientset(kit.Node("n1", kit.N8s("n1")), pod)
 	factory := informers.NewSharedInformerFactory(client, 0)
 	l := ledger.New()
-	o := observe.New(l, topology.DefaultRates(), mute{}, klog.Background(), clock.RealClock{})
+	o := observe.New(l, observe.Options{Rates: topology.DefaultRates()}, mute{}, klog.Background(), clock.RealClock{})
 	if _, err := o.Register(factory); err != nil {
 		t.Fatal(err)
 	}
@@ -85,7 +85,7 @@ func TestRenamedCardsNeverLookFree(t *testing.T) {
 	client := fake.NewClientset()
 	factory := informers.NewSharedInformerFactory(client, 0)
 	l, reports := ledger.New(), &heard{}
-	o := observe.New(l, topology.DefaultRates(), reports, klog.Background(), clock.RealClock{})
+	o := observe.New(l, observe.Options{Rates: topology.DefaultRates()}, reports, klog.Background(), clock.RealClock{})
 	if _, err := o.Register(factory); err != nil {
 		t.Fatal(err)
 	}

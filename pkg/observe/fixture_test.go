@@ -67,7 +67,7 @@ type world struct {
 func newWorld(t fails) *world {
 	t.Helper()
 	w := &world{notes: &notes{}, factory: informers.NewSharedInformerFactory(fake.NewClientset(), 0)}
-	w.Observer = New(ledger.New(), topology.DefaultRates(), w.notes, klog.New(nil), testingclock.NewFakePassiveClock(time.Unix(1e9, 0)))
+	w.Observer = New(ledger.New(), Options{Rates: topology.DefaultRates()}, w.notes, klog.New(nil), testingclock.NewFakePassiveClock(time.Unix(1e9, 0)))
 	if _, err := w.Register(w.factory); err != nil {
 		t.Fatal(err)
 	}

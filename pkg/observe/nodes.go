@@ -93,6 +93,7 @@ func (o *Observer) NodeChanged(name string) {
 		delete(o.problems, name)
 		delete(o.quarantines, name)
 		o.disown(name)
+		o.forgetAdmission(name)
 		o.ledger.RemoveNode(ledger.NodeName(name))
 		return
 	}

@@ -3,6 +3,7 @@ package observe
 import (
 	"fmt"
 	"sync"
+	"time"
 
 	"k8s.io/apimachinery/pkg/runtime"
 	utilfeature "k8s.io/apiserver/pkg/util/feature"
@@ -25,23 +26,49 @@ type Reporter interface {
 	Report(regarding runtime.Object, reason, action, detail string)
 }
 
+// Options say how an Observer judges what it sees.
+type Options struct {
+	// Rates are the bandwidths of links.
+	Rates topology.Rates
+	// MaxAge is the age at which a dated description of a node's GPUs is stale; 0 for never.
+	MaxAge time.Duration
+	// Cooling is how long cards stay held after the delete of a running pod that had not terminated; 0 for not at all.
+	Cooling time.Duration
+	// AdmissionFailures within a minute have a node avoided for AdmissionCooling; 0 for never.
+	AdmissionFailures int
+	AdmissionCooling  time.Duration
+	// Freed is called when cards came free of which no event of the scheduler tells. It must not block. Nil for nobody.
+	Freed func()
+	// Relisted is called when an object is found to have gone unseen: a watch was broken, and what came of it may not be
+	// all that was missed. It must not block. Nil for nobody.
+	Relisted func()
+}
+
 // Observer holds what the handlers need between two events. Safe for concurrent use.
 type Observer struct {
-	ledger *ledger.Ledger
-	report Reporter
-	logger klog.Logger
-	clock  clock.PassiveClock
+	ledger  *ledger.Ledger
+	report  Reporter
+	logger  klog.Logger
+	clock   clock.PassiveClock
+	options Options
 
 	// nodes, pods and slices are the informers' stores, set by Register. A store is never older than an event of its
 	// informer, so events of nodes and slices only say where to look: whatever the order in which handlers and queueing
 	// hints run, the last one sees the last state.
-	nodes  corelisters.NodeLister
-	pods   corelisters.PodLister
-	slices cache.Indexer
-	claims resourcelisters.ResourceClaimLister
+	nodes corelisters.NodeLister
+	pods  corelisters.PodLister
+	// podStore is the store behind pods, with podIndex.
+	podStore cache.Indexer
+	slices   cache.Indexer
+	claims   resourcelisters.ResourceClaimLister
 
 	// settled maps the name of a live node to the NodeInfo generation at which CatchUp last looked at it.
 	settled sync.Map
+
+	// ended is the store of pods that have succeeded or failed, nil before RegisterEnded.
+	ended     cache.Store
+	cooling   cooling
+	admission admission
 
 	// mu makes reading a node's sources and telling the ledger one step. The ledger's lock is taken while it is held,
 	// never the other way round.
@@ -61,13 +88,16 @@ type Observer struct {
 const sliceIndex = "gputopology.io/node"
 
 // New returns an Observer that writes to l.
-func New(l *ledger.Ledger, rates topology.Rates, report Reporter, logger klog.Logger, c clock.PassiveClock) *Observer {
+func New(l *ledger.Ledger, options Options, report Reporter, logger klog.Logger, c clock.PassiveClock) *Observer {
 	return &Observer{
+		options:   options,
+		cooling:   cooling{running: map[ledger.PodUID]bool{}, until: map[ledger.PodUID]time.Time{}},
+		admission: admission{nodes: map[string]*refusals{}},
 		ledger:    l,
 		report:    report,
 		logger:    logger,
 		clock:     c,
-		inventory: inventory.NewCache(inventory.Options{Rates: rates}),
+		inventory: inventory.NewCache(inventory.Options{Rates: options.Rates, MaxAge: options.MaxAge}),
 		problems:  map[string][]inventory.Problem{},
 
 		quarantines: map[string]string{},
@@ -81,9 +111,14 @@ func New(l *ledger.Ledger, rates topology.Rates, report Reporter, logger klog.Lo
 // tell when the first list has been delivered. Call it once, before the factory starts.
 func (o *Observer) Register(factory informers.SharedInformerFactory) ([]cache.ResourceEventHandlerRegistration, error) {
 	o.nodes, o.pods = factory.Core().V1().Nodes().Lister(), factory.Core().V1().Pods().Lister()
+	pods := factory.Core().V1().Pods().Informer()
+	if err := pods.AddIndexers(cache.Indexers{podIndex: nodeOfGPUPod}); err != nil {
+		return nil, fmt.Errorf("pod informer: %w", err)
+	}
+	o.podStore = pods.GetIndexer()
 	watched := []watch{
 		{"Node", factory.Core().V1().Nodes().Informer(), o.nodeHandler()},
-		{"Pod", factory.Core().V1().Pods().Informer(), o.podHandler()},
+		{"Pod", pods, o.podHandler()},
 	}
 	if utilfeature.DefaultFeatureGate.Enabled(features.DynamicResourceAllocation) {
 		slices := factory.Resource().V1().ResourceSlices().Informer()
@@ -97,7 +132,7 @@ func (o *Observer) Register(factory informers.SharedInformerFactory) ([]cache.Re
 	}
 	var registrations []cache.ResourceEventHandlerRegistration
 	for _, w := range watched {
-		registration, err := w.informer.AddEventHandler(w.handler)
+		registration, err := w.informer.AddEventHandler(relistHandler{w.handler, o.options.Relisted})
 		if err != nil {
 			return nil, fmt.Errorf("%s informer: %w", w.kind, err)
 		}

@@ -58,10 +58,10 @@ func (o *Observer) settlePod(namespace, name string, uid ledger.PodUID) {
 	case err != nil && !apierrors.IsNotFound(err):
 		o.logger.Error(err, "Pod cannot be read from the informer's store", "pod", klog.KRef(namespace, name))
 	case err != nil:
-		o.ledger.Release(uid)
+		o.letGo(uid)
 	case ledger.PodUID(current.UID) != uid:
 		o.replaced(uid, current)
-	case terminal(current):
+	case Terminal(current):
 		o.ledger.Release(uid)
 	}
 }
@@ -69,11 +69,12 @@ func (o *Observer) settlePod(namespace, name string, uid ledger.PodUID) {
 // PodSeen brings the ledger in line with a pod as the API shows it.
 func (o *Observer) PodSeen(pod *v1.Pod) {
 	switch {
-	case terminal(pod):
+	case Terminal(pod):
 		o.podEnded(pod)
 	case pod.Spec.NodeName != "":
 		if h, ok := o.holdingOf(pod); ok {
 			o.adopted(pod, o.ledger.Adopt(h))
+			o.noteRunning(pod)
 		}
 	}
 }
@@ -88,7 +89,10 @@ func (o *Observer) podEnded(pod *v1.Pod) {
 			return
 		}
 	}
-	o.ledger.Release(uid)
+	if Terminal(pod) || pod.DeletionTimestamp != nil {
+		o.noteRunning(pod) // what is not running needs no cooling
+	}
+	o.letGo(uid)
 	o.noteQuarantine(pod.Spec.NodeName)
 }
 
@@ -99,9 +103,10 @@ func (o *Observer) PodUpdated(old, pod *v1.Pod) {
 		o.replaced(ledger.PodUID(old.UID), pod)
 		return
 	}
-	if !terminal(pod) && pod.Spec.NodeName != "" && old.Spec.NodeName == pod.Spec.NodeName {
+	if !Terminal(pod) && pod.Spec.NodeName != "" && old.Spec.NodeName == pod.Spec.NodeName {
 		held, stage, known := o.ledger.Holding(uid)
 		if known && stage == ledger.StageBound && string(held.Node) == pod.Spec.NodeName {
+			o.noteRunning(pod)
 			o.recordChanged(old, pod, held)
 			return
 		}
@@ -112,7 +117,12 @@ func (o *Observer) PodUpdated(old, pod *v1.Pod) {
 // replaced handles a pod whose name belongs to another pod now: in one step, so that nobody sees its cards free between.
 func (o *Observer) replaced(old ledger.PodUID, pod *v1.Pod) {
 	o.forgetFault(old)
-	if !terminal(pod) && pod.Spec.NodeName != "" {
+	if o.ran(old) {
+		o.letGo(old) // one step as well: the cards go to the holding that cools
+		o.PodSeen(pod)
+		return
+	}
+	if !Terminal(pod) && pod.Spec.NodeName != "" {
 		if h, ok := o.holdingOf(pod); ok {
 			o.adopted(pod, o.ledger.Replace(old, h))
 			return
@@ -136,15 +146,9 @@ func (o *Observer) recordChanged(old, pod *v1.Pod, held ledger.Holding) {
 	o.report.Report(pod, reasonEdited, actionAccount, "annotation "+v1alpha1.AllocationAnnotation+" was changed after the pod was bound; the cards it started with stay charged")
 }
 
-// holdingOf returns what a bound pod holds; false for a pod without GPUs.
+// holdingOf returns what a bound pod holds, and reports what is wrong with its record; false for a pod without GPUs.
 func (o *Observer) holdingOf(pod *v1.Pod) (ledger.Holding, bool) {
-	h, held, fault := record.Charge(pod)
-	if claimed := o.claimed(pod); claimed > 0 {
-		if !held {
-			h, held = record.ForeignHolding(pod, 0, nil), true
-		}
-		h.UnknownCards += claimed
-	}
+	h, held, fault := o.charge(pod)
 	switch {
 	case fault == nil:
 	case errors.Is(fault, record.ErrNoRecord):
@@ -159,6 +163,18 @@ func (o *Observer) holdingOf(pod *v1.Pod) (ledger.Holding, bool) {
 	return h, held
 }
 
+// charge is holdingOf without a word to anybody.
+func (o *Observer) charge(pod *v1.Pod) (ledger.Holding, bool, error) {
+	h, held, fault := record.Charge(pod)
+	if claimed := o.claimed(pod); claimed > 0 {
+		if !held {
+			h, held = record.ForeignHolding(pod, 0, nil), true
+		}
+		h.UnknownCards += claimed
+	}
+	return h, held, fault
+}
+
 func (o *Observer) adopted(pod *v1.Pod, err error) {
 	switch {
 	case err == nil:
@@ -171,6 +187,7 @@ func (o *Observer) adopted(pod *v1.Pod, err error) {
 	}
 }
 
-func terminal(pod *v1.Pod) bool {
+// Terminal reports whether a pod has succeeded or failed: it holds nothing any more.
+func Terminal(pod *v1.Pod) bool {
 	return pod.Status.Phase == v1.PodSucceeded || pod.Status.Phase == v1.PodFailed
 }

@@ -253,7 +253,7 @@ func TestHandlersAreRegistered(t *testing.T) {
 	pod := boundPod(t, "u", "n1", 0)
 	client := fake.NewClientset(kit.Node("n1", kit.N8s("n1")), pod, bareNode("dra"), slice("s", "dra", "gpu.nvidia.com", 2))
 	factory := informers.NewSharedInformerFactory(client, 0)
-	o := New(ledger.New(), topology.DefaultRates(), &notes{}, klog.New(nil), clock.RealClock{})
+	o := New(ledger.New(), Options{Rates: topology.DefaultRates()}, &notes{}, klog.New(nil), clock.RealClock{})
 	registrations, err := o.Register(factory)
 	if err != nil {
 		t.Fatal(err)

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -69,9 +70,17 @@ func argsOf(t *testing.T, cfg *schedulerconfig.KubeSchedulerConfiguration) *GPUT
 func TestDecode(t *testing.T) {
 	full := GPUTopologyArgs{
 		NUMAPolicy: NUMAPolicyRequire, NodePacking: NodePackingSpread, RecordDialects: []string{"hami", "volcano"},
-		Bandwidths: map[string]float64{"pcieGen5": 45.5},
+		Bandwidths:      map[string]float64{"pcieGen5": 45.5},
+		ReconcilePeriod: metav1.Duration{Duration: 30 * time.Second}, TopologyMaxAge: metav1.Duration{Duration: time.Hour},
+		ForceDeleteCooling: &metav1.Duration{}, AdmissionFailures: new(int32(0)), AdmissionCooling: metav1.Duration{Duration: time.Minute},
 	}
-	const fields = `numaPolicy: Require, nodePacking: Spread, recordDialects: [hami, volcano], bandwidths: {pcieGen5: 45.5}`
+	const fields = `numaPolicy: Require, nodePacking: Spread, recordDialects: [hami, volcano], bandwidths: {pcieGen5: 45.5}, ` +
+		`reconcilePeriod: 30s, topologyMaxAge: 1h, forceDeleteCooling: 0s, admissionFailures: 0, admissionCooling: 1m`
+	with := func(change func(*GPUTopologyArgs)) GPUTopologyArgs {
+		args := defaults()
+		change(args)
+		return *args
+	}
 	tests := map[string]struct {
 		args string
 		want GPUTopologyArgs
@@ -82,8 +91,8 @@ func TestDecode(t *testing.T) {
 		"kind without version":       {`{kind: GPUTopologyArgs}`, *defaults()},
 		"all without kind":           {`{` + fields + `}`, full},
 		"all with kind and version":  {`{apiVersion: kubescheduler.config.k8s.io/v1, kind: GPUTopologyArgs, ` + fields + `}`, full},
-		"defaults beside a field":    {`{nodePacking: Spread}`, GPUTopologyArgs{NUMAPolicy: "Prefer", NodePacking: "Spread"}},
-		"a whole number as the rate": {`{bandwidths: {pcieGen5: 45}}`, GPUTopologyArgs{NUMAPolicy: "Prefer", NodePacking: "Pack", Bandwidths: map[string]float64{"pcieGen5": 45}}},
+		"defaults beside a field":    {`{nodePacking: Spread}`, with(func(a *GPUTopologyArgs) { a.NodePacking = "Spread" })},
+		"a whole number as the rate": {`{bandwidths: {pcieGen5: 45}}`, with(func(a *GPUTopologyArgs) { a.Bandwidths = map[string]float64{"pcieGen5": 45} })},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {

@@ -49,6 +49,22 @@ type GPUTopologyArgs struct {
 	// Bandwidths replaces built-in rates, in GB/s of one direction, by the names that BandwidthNames lists. All
 	// profiles of a process must have the same. Default: the rates of topology.DefaultRates.
 	Bandwidths map[string]float64 `json:"bandwidths,omitempty"`
+
+	// What follows keeps the ledger true. All profiles of a process must have the same.
+
+	// ReconcilePeriod is the time between two sweeps that compare the ledger with the pods of the API; each sweep starts
+	// up to a tenth of it later, at random. At least 1s. Default: 60s.
+	ReconcilePeriod metav1.Duration `json:"reconcilePeriod,omitempty"`
+	// TopologyMaxAge is the age at which an annotation gputopology.io/topology that says when it was observed is stale:
+	// the node's cards are closed to new pods then, and keep their holders. 0 never lets one grow stale. Default: 0.
+	TopologyMaxAge metav1.Duration `json:"topologyMaxAge,omitempty"`
+	// ForceDeleteCooling is how long the cards of a running pod stay held after the pod was deleted without having
+	// terminated: its containers may still run. 0 frees them at once. Default: 5s.
+	ForceDeleteCooling *metav1.Duration `json:"forceDeleteCooling,omitempty"`
+	// AdmissionFailures is how many GPU pods a node's kubelet may fail at admission within a minute before the node is
+	// avoided for AdmissionCooling. 0 never avoids a node. Default: 3 failures, 5m.
+	AdmissionFailures *int32          `json:"admissionFailures,omitempty"`
+	AdmissionCooling  metav1.Duration `json:"admissionCooling,omitempty"`
 }
 
 // RequestDefaults returns the policies of pods that name none, for request.FromPodWithDefaults. It is a request
@@ -65,11 +81,24 @@ func (args *GPUTopologyArgs) RequestDefaults() allocate.Request {
 	return allocate.Request{NUMA: allocate.NUMAPrefer}
 }
 
+// ProcessWide returns the arguments that all profiles of a process must have alike; the others are left out.
+func (args *GPUTopologyArgs) ProcessWide() *GPUTopologyArgs {
+	wide := args.DeepCopy()
+	wide.TypeMeta, wide.NUMAPolicy, wide.NodePacking, wide.RecordDialects = metav1.TypeMeta{}, "", "", nil
+	return wide
+}
+
 // DeepCopyInto copies into out, which shares no memory with the receiver afterwards.
 func (args *GPUTopologyArgs) DeepCopyInto(out *GPUTopologyArgs) {
 	*out = *args
 	out.RecordDialects = slices.Clone(args.RecordDialects)
 	out.Bandwidths = maps.Clone(args.Bandwidths)
+	if args.ForceDeleteCooling != nil {
+		out.ForceDeleteCooling = new(*args.ForceDeleteCooling)
+	}
+	if args.AdmissionFailures != nil {
+		out.AdmissionFailures = new(*args.AdmissionFailures)
+	}
 }
 
 // DeepCopy returns a copy.

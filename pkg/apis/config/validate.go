@@ -5,6 +5,7 @@ import (
 	"maps"
 	"math"
 	"slices"
+	"time"
 
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
@@ -40,7 +41,31 @@ func ValidateArgs(path *field.Path, args *GPUTopologyArgs) field.ErrorList {
 			errs = append(errs, field.Duplicate(at, dialect))
 		}
 	}
-	return append(errs, validateBandwidths(path.Child("bandwidths"), args)...)
+	errs = append(errs, validateBandwidths(path.Child("bandwidths"), args)...)
+	return append(errs, validateUpkeep(path, args)...)
+}
+
+// minReconcilePeriod keeps sweeps, which take up to 100 ms in a large cluster, from being all that is done.
+const minReconcilePeriod = time.Second
+
+func validateUpkeep(path *field.Path, args *GPUTopologyArgs) field.ErrorList {
+	var errs field.ErrorList
+	if d := args.ReconcilePeriod.Duration; d < minReconcilePeriod {
+		errs = append(errs, field.Invalid(path.Child("reconcilePeriod"), d.String(), "must be at least "+minReconcilePeriod.String()))
+	}
+	if d := args.TopologyMaxAge.Duration; d < 0 {
+		errs = append(errs, field.Invalid(path.Child("topologyMaxAge"), d.String(), "must be 0 or more"))
+	}
+	if d := args.ForceDeleteCooling; d != nil && d.Duration < 0 {
+		errs = append(errs, field.Invalid(path.Child("forceDeleteCooling"), d.Duration.String(), "must be 0 or more"))
+	}
+	if n := args.AdmissionFailures; n != nil && *n < 0 {
+		errs = append(errs, field.Invalid(path.Child("admissionFailures"), *n, "must be 0 or more"))
+	}
+	if d := args.AdmissionCooling.Duration; d <= 0 {
+		errs = append(errs, field.Invalid(path.Child("admissionCooling"), d.String(), "must be more than 0"))
+	}
+	return errs
 }
 
 func validateBandwidths(path *field.Path, args *GPUTopologyArgs) field.ErrorList {

@@ -4,8 +4,10 @@ import (
 	"math"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/gputopology/gpu-topology-scheduler/pkg/allocate"
@@ -19,14 +21,21 @@ func defaults() *GPUTopologyArgs {
 }
 
 func TestSetDefaults(t *testing.T) {
-	want := &GPUTopologyArgs{NUMAPolicy: "Prefer", NodePacking: "Pack"}
+	want := &GPUTopologyArgs{
+		NUMAPolicy: "Prefer", NodePacking: "Pack", ReconcilePeriod: metav1.Duration{Duration: time.Minute},
+		ForceDeleteCooling: &metav1.Duration{Duration: 5 * time.Second}, AdmissionFailures: new(int32(3)), AdmissionCooling: metav1.Duration{Duration: 5 * time.Minute},
+	}
 	if diff := cmp.Diff(want, defaults()); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 	if err := Validate(defaults()); err != nil {
 		t.Errorf("the defaults are refused: %v", err)
 	}
-	set := &GPUTopologyArgs{NUMAPolicy: "None", NodePacking: "Spread", RecordDialects: []string{"hami"}, Bandwidths: map[string]float64{"pcieGen5": 45}}
+	set := &GPUTopologyArgs{
+		NUMAPolicy: "None", NodePacking: "Spread", RecordDialects: []string{"hami"}, Bandwidths: map[string]float64{"pcieGen5": 45},
+		ReconcilePeriod: metav1.Duration{Duration: time.Second}, TopologyMaxAge: metav1.Duration{Duration: time.Hour},
+		ForceDeleteCooling: &metav1.Duration{}, AdmissionFailures: new(int32(0)), AdmissionCooling: metav1.Duration{Duration: time.Second},
+	}
 	kept := set.DeepCopy()
 	SetDefaults(set)
 	if diff := cmp.Diff(kept, set); diff != "" {
@@ -47,7 +56,11 @@ func TestValidate(t *testing.T) {
 				"nvlinkOther": 12, "pcieGen3": 12, "pcieGen4": 24, "pcieGen5": 48, "pcieGen6": 96, "unknownLink": 1,
 			}
 		}, nil},
-		"not defaulted":        {func(a *GPUTopologyArgs) { *a = GPUTopologyArgs{} }, []string{"numaPolicy", "nodePacking"}},
+		"not defaulted":       {func(a *GPUTopologyArgs) { *a = GPUTopologyArgs{} }, []string{"numaPolicy", "nodePacking", "reconcilePeriod", "admissionCooling"}},
+		"sweeps all the time": {func(a *GPUTopologyArgs) { a.ReconcilePeriod.Duration = time.Millisecond }, []string{"reconcilePeriod"}},
+		"negative ages": {func(a *GPUTopologyArgs) {
+			a.TopologyMaxAge.Duration, a.ForceDeleteCooling, a.AdmissionFailures, a.AdmissionCooling.Duration = -1, &metav1.Duration{Duration: -1}, new(int32(-1)), -1
+		}, []string{"topologyMaxAge", "forceDeleteCooling", "admissionFailures", "admissionCooling"}},
 		"policy in lower case": {func(a *GPUTopologyArgs) { a.NUMAPolicy = "prefer" }, []string{"numaPolicy"}},
 		"policy with a blank":  {func(a *GPUTopologyArgs) { a.NUMAPolicy = "Prefer " }, []string{"numaPolicy"}},
 		"unknown packing":      {func(a *GPUTopologyArgs) { a.NodePacking = "bin-pack " }, []string{"nodePacking"}},

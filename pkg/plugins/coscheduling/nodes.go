@@ -28,12 +28,14 @@ const (
 	barDialect
 	barNominated
 	barInterconnect
+	barAvoided
 )
 
 var barNames = []string{
 	"not ready, unreachable or with a stale lease", "cordoned", "tainted", "not selected by node selector or affinity",
 	"has refused a member lately", "kept for another gang", "GPUs in contradiction or without description", "GPUs that a record dialect cannot name",
 	"promised to a nominated pod", "without the interconnect that the gang requires",
+	"lately failing GPU pods at admission",
 }
 
 // survey turns the scheduler's nodes into those of a problem.
@@ -214,6 +216,8 @@ func (s *survey) barOf(name ledger.NodeName) int {
 	switch {
 	case s.stale[string(name)]:
 		return barLost
+	case s.plugin.avoids(string(name)):
+		return barAvoided
 	case s.a.Excluded[name]:
 		return barRefused
 	case s.turn.Bars(s.lead, s.priority, s.a.Created, name):

@@ -102,6 +102,12 @@ func withNodes(infos []fwk.NodeInfo) []fwk.NodeInfo {
 	return slices.DeleteFunc(slices.Clone(infos), func(i fwk.NodeInfo) bool { return i.Node() == nil })
 }
 
+// avoids reports whether the node's kubelet lately failed GPU pods.
+func (p *Plugin) avoids(node string) bool {
+	observer := p.engine.Observer()
+	return observer != nil && observer.Avoided(node)
+}
+
 // catchUp reports whether the ledger has learned of anything new.
 func (p *Plugin) catchUp(infos []fwk.NodeInfo) bool {
 	observer := p.engine.Observer()

@@ -44,7 +44,7 @@ func (p *Plugin) Bind(ctx context.Context, state fwk.CycleState, pod *v1.Pod, no
 	err = p.engine.Bind(ctx, p.handle, &v1.Binding{
 		ObjectMeta: metav1.ObjectMeta{Namespace: pod.Namespace, Name: pod.Name, UID: pod.UID, Annotations: annotations},
 		Target:     v1.ObjectReference{Kind: "Node", Name: nodeName},
-	})
+	}, reserved.Choice.Cards)
 	if err != nil {
 		return fwk.AsStatus(err)
 	}

@@ -19,6 +19,7 @@ const (
 	reasonDialect    = "node(s) had GPUs that a record dialect cannot name"
 	reasonPromised   = "node(s) had GPUs promised to a nominated pod"
 	reasonFailed     = "node(s) had GPUs that failed since they were planned"
+	reasonAvoided    = "node(s) lately failed GPU pods at admission"
 	reasonPlanned    = "node(s) were not planned for this member of the gang"
 	reasonQuarantine = "node(s) had contradicting GPU allocations"
 )
@@ -91,6 +92,9 @@ func (p *Plugin) fits(ctx context.Context, s *requestState, pod *v1.Pod, node st
 	if err := record.CheckNode(a.Topology, node, p.args.RecordDialects); err != nil {
 		klog.FromContext(ctx).V(5).Info("Node cannot be told which cards to use", "pod", klog.KObj(pod), "node", node, "err", err)
 		return fwk.NewStatus(fwk.UnschedulableAndUnresolvable, reasonDialect)
+	}
+	if p.engine.Observer().Avoided(node) {
+		return fwk.NewStatus(fwk.UnschedulableAndUnresolvable, reasonAvoided)
 	}
 	if s.promised[a.Name] {
 		return fwk.NewStatus(fwk.Unschedulable, reasonPromised)
