@@ -161,3 +161,46 @@ func TestLeaseIsOursAndAllowed(t *testing.T) {
 		}
 	}
 }
+
+// TestCompatProfile: the same cards, gangs and records, with the in-tree spread and without scores of the network.
+func TestCompatProfile(t *testing.T) {
+	profiles := shipped(t).Profiles
+	if len(profiles) != 2 || profiles[1].SchedulerName != name+"-compat" {
+		t.Fatalf("%d profiles, want the second to be %s-compat", len(profiles), name)
+	}
+	main, compat := profiles[0], profiles[1]
+	enabled := func(name string) bool {
+		return slices.ContainsFunc(compat.Plugins.MultiPoint.Enabled, func(p schedulerconfig.Plugin) bool { return p.Name == name })
+	}
+	for plugin, want := range map[string]bool{
+		gputopology.Name: true, "Coscheduling": true, "PodTopologySpread": true, "PodTopologySpreadTuned": false, "NCCLTopology": false,
+	} {
+		if enabled(plugin) != want {
+			t.Errorf("%s is enabled: %t, want %t", plugin, !want, want)
+		}
+	}
+	if len(compat.Plugins.MultiPoint.Disabled) > 0 || len(compat.Plugins.PlacementScore.Enabled) > 0 {
+		t.Errorf("in-tree plugins are turned off: %v", compat.Plugins)
+	}
+	shared := map[string][2]schedulerconfig.PluginSet{
+		"queueSort": {main.Plugins.QueueSort, compat.Plugins.QueueSort}, "postFilter": {main.Plugins.PostFilter, compat.Plugins.PostFilter},
+		"filter": {main.Plugins.Filter, compat.Plugins.Filter}, "bind": {main.Plugins.Bind, compat.Plugins.Bind},
+	}
+	for point, sets := range shared {
+		if diff := cmp.Diff(sets[0], sets[1]); diff != "" {
+			t.Errorf("%s (-first +compat):\n%s", point, diff)
+		}
+	}
+	args := func(p schedulerconfig.KubeSchedulerProfile) map[string]any {
+		found := map[string]any{}
+		for _, c := range p.PluginConfig {
+			if slices.Contains([]string{gputopology.Name, "Coscheduling", "NodeResourcesFit"}, c.Name) {
+				found[c.Name] = c.Args
+			}
+		}
+		return found
+	}
+	if diff := cmp.Diff(args(main), args(compat)); diff != "" || len(args(compat)) != 3 {
+		t.Errorf("args (-first +compat):\n%s", diff)
+	}
+}
