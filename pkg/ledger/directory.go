@@ -2,6 +2,7 @@ package ledger
 
 import (
 	"hash/maphash"
+	"iter"
 	"slices"
 	"sync/atomic"
 )
@@ -79,15 +80,26 @@ func (d *directory) remove(name NodeName) {
 	d.parts[hash%parts].Store(next)
 }
 
+// all yields all entries, in no order.
+func (d *directory) all() iter.Seq[*node] {
+	return func(yield func(*node) bool) {
+		for i := range d.parts {
+			if p := d.parts[i].Load(); p != nil {
+				for _, l := range p.links {
+					if !yield(l.node) {
+						return
+					}
+				}
+			}
+		}
+	}
+}
+
 // names returns all names in ascending order.
 func (d *directory) names() []NodeName {
 	var names []NodeName
-	for i := range d.parts {
-		if p := d.parts[i].Load(); p != nil {
-			for _, l := range p.links {
-				names = append(names, l.node.name)
-			}
-		}
+	for n := range d.all() {
+		names = append(names, n.name)
 	}
 	slices.Sort(names)
 	return names

@@ -13,7 +13,7 @@
 //	                     Suspect     |      | nodes: name -> cards,|    |
 //	events  bound pod -- Adopt ------+      |        pods, state   |    +-- With, Without: preemption dry runs
 //	        read back -- Refute -----+      +----------------------+    |
-//	        pod gone --- Release ----+                                  +-- Holding, On, Entries, Stats, Check
+//	        pod gone --- Release ----+                                  +-- Holding, On, Marks, Stats, Check
 //	        same name -- Replace ----+
 //	sweep   alive ------ Restore ----+
 //	        node ------- SetNode, RemoveNode

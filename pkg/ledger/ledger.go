@@ -121,6 +121,17 @@ func (l *Ledger) Nodes() iter.Seq[*NodeGPUAllocation] {
 	}
 }
 
+// States yields the same as Nodes in no order, in a fraction of the time.
+func (l *Ledger) States() iter.Seq[*NodeGPUAllocation] {
+	return func(yield func(*NodeGPUAllocation) bool) {
+		for n := range l.nodes.all() {
+			if a := n.state.Load(); a != nil && !yield(a) {
+				return
+			}
+		}
+	}
+}
+
 // entry returns the node's entry, a new one where there is none.
 func (l *Ledger) entry(name NodeName) *node {
 	if n := l.nodes.node(name); n != nil {

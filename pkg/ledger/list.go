@@ -26,19 +26,42 @@ func (l *Ledger) Entry(uid PodUID) (Entry, bool) {
 	return p.entry(), true
 }
 
-// Entries yields every entry, node by node in ascending order of name and then of UID. The mutex is held for one node at a
-// time, and not while the caller has an entry: each node's entries are those of one moment, and a pod that moves meanwhile
-// may be seen twice or not at all.
-func (l *Ledger) Entries() iter.Seq[Entry] {
-	return func(yield func(Entry) bool) {
-		for _, name := range l.nodes.names() {
-			for _, e := range l.On(name) {
-				if !yield(e) {
+// Mark is an entry without what it holds.
+type Mark struct {
+	UID PodUID
+	// Pod and Node are Holding's.
+	Pod  string
+	Node NodeName
+	// Stage and Revision are Entry's.
+	Stage    Stage
+	Revision uint64
+}
+
+// Marks yields a mark for every holding, node by node in no order. The mutex is held for one node at a time, and not while
+// the caller has a mark: each node's marks are those of one moment, and a pod that moves meanwhile may be seen twice or not
+// at all.
+func (l *Ledger) Marks() iter.Seq[Mark] {
+	return func(yield func(Mark) bool) {
+		var marks []Mark
+		for n := range l.nodes.all() {
+			marks = l.marksOn(n, marks[:0])
+			for _, m := range marks {
+				if !yield(m) {
 					return
 				}
 			}
 		}
 	}
+}
+
+// marksOn appends the marks of a node's holdings; a node whose entry was dropped has none.
+func (l *Ledger) marksOn(n *node, out []Mark) []Mark {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, p := range n.pods {
+		out = append(out, Mark{UID: p.UID, Pod: p.Pod, Node: p.Node, Stage: p.stage, Revision: p.revision})
+	}
+	return out
 }
 
 // Released reports whether the pod is remembered as gone: Assume and Adopt refuse it.

@@ -57,10 +57,10 @@ type Observer struct {
 	// hints run, the last one sees the last state.
 	nodes corelisters.NodeLister
 	pods  corelisters.PodLister
-	// podStore is the store behind pods, with podIndex.
-	podStore cache.Indexer
-	slices   cache.Indexer
-	claims   resourcelisters.ResourceClaimLister
+	// nodeStore and podStore are the stores behind nodes and pods, with nodeIndex and podIndex.
+	nodeStore, podStore cache.Indexer
+	slices              cache.Indexer
+	claims              resourcelisters.ResourceClaimLister
 
 	// settled maps the name of a live node to the NodeInfo generation at which CatchUp last looked at it.
 	settled sync.Map
@@ -111,13 +111,16 @@ func New(l *ledger.Ledger, options Options, report Reporter, logger klog.Logger,
 // tell when the first list has been delivered. Call it once, before the factory starts.
 func (o *Observer) Register(factory informers.SharedInformerFactory) ([]cache.ResourceEventHandlerRegistration, error) {
 	o.nodes, o.pods = factory.Core().V1().Nodes().Lister(), factory.Core().V1().Pods().Lister()
-	pods := factory.Core().V1().Pods().Informer()
-	if err := pods.AddIndexers(cache.Indexers{podIndex: nodeOfGPUPod}); err != nil {
-		return nil, fmt.Errorf("pod informer: %w", err)
+	nodes, pods := factory.Core().V1().Nodes().Informer(), factory.Core().V1().Pods().Informer()
+	if err := nodes.AddIndexers(cache.Indexers{nodeIndex: bucketOfNode}); err != nil {
+		return nil, fmt.Errorf("Node informer: %w", err)
 	}
-	o.podStore = pods.GetIndexer()
+	if err := pods.AddIndexers(cache.Indexers{podIndex: bucketOfGPUPod, terminatingIndex: nodeOfTerminating}); err != nil {
+		return nil, fmt.Errorf("Pod informer: %w", err)
+	}
+	o.nodeStore, o.podStore = nodes.GetIndexer(), pods.GetIndexer()
 	watched := []watch{
-		{"Node", factory.Core().V1().Nodes().Informer(), o.nodeHandler()},
+		{"Node", nodes, o.nodeHandler()},
 		{"Pod", pods, o.podHandler()},
 	}
 	if utilfeature.DefaultFeatureGate.Enabled(features.DynamicResourceAllocation) {

@@ -4,10 +4,11 @@ import (
 	"encoding/binary"
 	"fmt"
 	"hash/maphash"
+	"iter"
+	"strconv"
 	"strings"
 
 	v1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/klog/v2"
 
@@ -16,14 +17,45 @@ import (
 	"github.com/gputopology/gpu-topology-scheduler/pkg/request"
 )
 
-// What a sweep reads and mends. It holds the informers' locks for one object or one node at a time; only the names of
-// nodes are listed at once.
+// What a sweep reads and mends. It locks the informers' stores for one object or one bucket at a time, which takes
+// microseconds, whatever the size of the cluster.
 
-// podIndex finds the bound pods that may hold GPUs by their node, so that a sweep need not look at all pods.
-const podIndex = "gputopology.io/gpu-pods-of-node"
+const (
+	// nodeIndex and podIndex spread the nodes, and the bound pods that may hold GPUs, over buckets.
+	nodeIndex = "gputopology.io/bucket-of-node"
+	podIndex  = "gputopology.io/bucket-of-gpu-pod"
+	// buckets is the number of buckets of an index: 40 of 10,000 nodes, 200 of 50,000 pods are in one.
+	buckets = 256
+)
 
-// nodeOfGPUPod is the index function of podIndex.
-func nodeOfGPUPod(object any) ([]string, error) {
+var (
+	// seed makes hashes that mean nothing outside this process.
+	seed = maphash.MakeSeed()
+	// bucketNames are the values of the indices.
+	bucketNames = func() (names [buckets]string) {
+		for i := range names {
+			names[i] = strconv.Itoa(i)
+		}
+		return names
+	}()
+)
+
+func bucketOf(name string) []string {
+	at := maphash.String(seed, name) % buckets
+	return bucketNames[at : at+1 : at+1]
+}
+
+// bucketOfNode is the index function of nodeIndex.
+func bucketOfNode(object any) ([]string, error) {
+	node, ok := object.(*v1.Node)
+	if !ok {
+		return nil, fmt.Errorf("want a Node, got %T", object)
+	}
+	return bucketOf(node.Name), nil
+}
+
+// bucketOfGPUPod is the index function of podIndex.
+func bucketOfGPUPod(object any) ([]string, error) {
 	pod, ok := object.(*v1.Pod)
 	if !ok {
 		return nil, fmt.Errorf("want a Pod, got %T", object)
@@ -32,25 +64,40 @@ func nodeOfGPUPod(object any) ([]string, error) {
 		return nil, nil
 	}
 	_, recorded := pod.Annotations[v1alpha1.AllocationAnnotation]
-	if cards, instances := request.FromPodForeign(pod); recorded || cards > 0 || len(instances) > 0 ||
-		len(pod.Spec.ResourceClaims) > 0 || len(pod.Status.ResourceClaimStatuses) > 0 {
-		return []string{pod.Spec.NodeName}, nil
+	if cards, instances := request.FromPodForeign(pod); recorded || cards > 0 || len(instances) > 0 || claims(pod) {
+		return bucketOf(string(pod.UID)), nil
 	}
 	return nil, nil
 }
 
-// NodeNames returns the names of the nodes in the informer's store and of those that GPU pods are bound to, in no order.
-func (o *Observer) NodeNames() (stored, bound []string) {
-	nodes, err := o.nodes.List(labels.Everything())
-	if err != nil {
-		o.logger.Error(err, "Nodes cannot be listed from the informer's store")
-	}
-	stored = make([]string, len(nodes))
-	for i, node := range nodes {
-		stored[i] = node.Name
-	}
-	return stored, o.podStore.ListIndexFuncValues(podIndex)
+// claims reports whether a pod has ResourceClaims.
+func claims(pod *v1.Pod) bool {
+	return len(pod.Spec.ResourceClaims) > 0 || len(pod.Status.ResourceClaimStatuses) > 0
 }
+
+// indexed yields the objects of a store, bucket by bucket.
+func indexed[T any](o *Observer, store cache.Indexer, index string) iter.Seq[T] {
+	return func(yield func(T) bool) {
+		for _, bucket := range bucketNames {
+			objects, err := store.ByIndex(index, bucket)
+			if err != nil {
+				o.logger.Error(err, "Objects cannot be read from the informer's store", "index", index)
+				return
+			}
+			for _, object := range objects {
+				if is, ok := object.(T); ok && !yield(is) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// Nodes yields the nodes of the informer's store, in no order.
+func (o *Observer) Nodes() iter.Seq[*v1.Node] { return indexed[*v1.Node](o, o.nodeStore, nodeIndex) }
+
+// GPUPods yields the living bound pods of the informer's store that may hold GPUs, in no order.
+func (o *Observer) GPUPods() iter.Seq[*v1.Pod] { return indexed[*v1.Pod](o, o.podStore, podIndex) }
 
 // Node returns the node from the informer's store, nil if it has none of that name.
 func (o *Observer) Node(name string) *v1.Node {
@@ -59,22 +106,6 @@ func (o *Observer) Node(name string) *v1.Node {
 		return nil
 	}
 	return node
-}
-
-// GPUPods returns the living pods on a node that may hold GPUs, in no order.
-func (o *Observer) GPUPods(node string) []*v1.Pod {
-	objects, err := o.podStore.ByIndex(podIndex, node)
-	if err != nil {
-		o.logger.Error(err, "Pods cannot be read from the informer's store", "node", node)
-		return nil
-	}
-	pods := make([]*v1.Pod, 0, len(objects))
-	for _, object := range objects {
-		if pod, ok := object.(*v1.Pod); ok {
-			pods = append(pods, pod)
-		}
-	}
-	return pods
 }
 
 // Living returns a pod by "namespace/name" and UID from the informer's store: nil if it is not there, its name belongs to
@@ -97,21 +128,18 @@ func (o *Observer) Charge(pod *v1.Pod) (ledger.Holding, bool) {
 	return h, held
 }
 
-// printSeed makes prints; they mean nothing outside this process.
-var printSeed = maphash.MakeSeed()
-
 // Print returns a number that changes with everything that Charge depends on: the versions of the pod and of its claims.
 // 0 says that it is not known, and is no reason to take two pods for equal.
 func (o *Observer) Print(pod *v1.Pod) uint64 {
 	if pod.ResourceVersion == "" {
 		return 0
 	}
-	sum := maphash.String(printSeed, pod.ResourceVersion)
-	if len(pod.Spec.ResourceClaims) == 0 && len(pod.Status.ResourceClaimStatuses) == 0 || o.claims == nil {
+	sum := maphash.String(seed, pod.ResourceVersion)
+	if !claims(pod) || o.claims == nil {
 		return sum
 	}
 	var all maphash.Hash
-	all.SetSeed(printSeed)
+	all.SetSeed(seed)
 	for _, name := range claimNames(pod) {
 		version := ""
 		if claim, err := o.claims.ResourceClaims(pod.Namespace).Get(name); err == nil {
@@ -120,7 +148,7 @@ func (o *Observer) Print(pod *v1.Pod) uint64 {
 		maphash.WriteComparable(&all, version)
 	}
 	maphash.WriteComparable(&all, o.mayOfferDRA(pod.Spec.NodeName))
-	return maphash.Bytes(printSeed, binary.LittleEndian.AppendUint64(nil, sum^all.Sum64()))
+	return maphash.Bytes(seed, binary.LittleEndian.AppendUint64(nil, sum^all.Sum64()))
 }
 
 // Reread brings the ledger in line with a node as it is now, also where only time has passed, and returns what the ledger

@@ -1,0 +1,280 @@
+package reconcile
+
+import (
+	"cmp"
+	"slices"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+
+	"github.com/gputopology/gpu-topology-scheduler/pkg/ledger"
+	"github.com/gputopology/gpu-topology-scheduler/pkg/metrics"
+	"github.com/gputopology/gpu-topology-scheduler/pkg/observe"
+)
+
+const (
+	reasonRepaired  = "GPULedgerRepaired"
+	actionReconcile = "ReconcileGPUs"
+)
+
+// sweep is one sweep under way.
+type sweep struct {
+	*Loop
+	now  time.Time
+	view View
+	// pods are the bound GPU pods of the store, each at the place of its entry in the memory.
+	pods []*v1.Pod
+	// open are the comparisons to make, by the place of the pod.
+	open    []int32
+	repairs []Done
+	freed   bool
+}
+
+func newSweep(l *Loop) *sweep {
+	l.memory.turn++
+	now := l.Clock.Now()
+	return &sweep{
+		Loop: l, now: now, pods: make([]*v1.Pod, len(l.memory.entries)),
+		view: View{Now: now, InFlight: map[ledger.PodUID]bool{}, Before: l.before},
+	}
+}
+
+// nodes reads all nodes again and returns their number.
+func (s *sweep) nodes() int {
+	quarantined := map[ledger.NodeName]bool{}
+	met := make(map[ledger.NodeName]bool, len(s.quarantined))
+	var repairs []Repair
+	for node := range s.Observer.Nodes() {
+		met[ledger.NodeName(node.Name)] = true
+		before, after := s.Observer.Reread(node.Name)
+		repairs = s.judge(repairs, before, after)
+		if after != nil && after.Quarantined {
+			quarantined[after.Name] = true
+			if !s.quarantined[after.Name] {
+				repairs = append(repairs, Repair{Kind: Quarantine, Node: after.Name, Detail: after.Quarantine()})
+			}
+		}
+	}
+	for a := range s.Ledger.Nodes() {
+		if !met[a.Name] {
+			before, after := s.Observer.Reread(string(a.Name))
+			repairs = s.judge(repairs, before, after)
+		}
+	}
+	for name := range s.quarantined {
+		if !quarantined[name] {
+			s.Logger.V(2).Info("What pods hold agrees with the node's cards again", "node", name)
+		}
+	}
+	s.quarantined = quarantined
+	sortRepairs(repairs)
+	for _, r := range repairs {
+		s.done(r)
+	}
+	return len(met)
+}
+
+// judge adds what reading a node again has repaired.
+func (s *sweep) judge(repairs []Repair, before, after *ledger.NodeGPUAllocation) []Repair {
+	switch {
+	case before == nil && after != nil:
+		s.freed = true
+		return append(repairs, Repair{Kind: NodeMissing, Node: after.Name, Detail: "the node has GPUs and the ledger did not know it"})
+	case before != nil && after == nil:
+		return append(repairs, Repair{Kind: NodeGone, Node: before.Name, Detail: "the node is gone, or has no GPUs any more, and the ledger knew it"})
+	case before != nil && before.Topology != after.Topology:
+		s.Logger.V(2).Info("Cards of a node read anew", "node", after.Name)
+		s.freed = s.freed || after.Free&^before.Free != 0
+	}
+	return repairs
+}
+
+// read collects what does not agree for sure.
+func (s *sweep) read() {
+	m := &s.memory
+	for pod := range s.Observer.GPUPods() {
+		at := m.entry(ledger.PodUID(pod.UID))
+		m.entries[at].seen = m.turn
+		for int(at) >= len(s.pods) {
+			s.pods = append(s.pods, nil)
+		}
+		s.pods[at] = pod
+	}
+	for mark := range s.Ledger.Marks() {
+		if !observe.Cooling(mark.UID) {
+			s.glance(&mark)
+		}
+	}
+	if len(s.open) > s.comparisons {
+		slices.SortFunc(s.open, func(a, b int32) int {
+			return cmp.Or(cmp.Compare(m.entries[b].waits, m.entries[a].waits), cmp.Compare(m.entries[a].uid, m.entries[b].uid))
+		})
+	}
+	for i, at := range s.open {
+		if i < s.comparisons {
+			s.compare(at)
+		} else {
+			m.entries[at].waits++
+		}
+	}
+	for at, pod := range s.pods {
+		if pod != nil && m.entries[at].held != m.turn {
+			s.unheld(&m.entries[at], pod)
+		}
+	}
+}
+
+// glance looks whether a holding's pod lives on its node.
+func (s *sweep) glance(mark *ledger.Mark) {
+	at := s.memory.entry(mark.UID)
+	k := &s.memory.entries[at]
+	k.held = s.memory.turn
+	var pod *v1.Pod
+	if k.seen == s.memory.turn {
+		pod = s.pods[at]
+	}
+	if pod == nil || mark.Stage != ledger.StageBound || pod.Spec.NodeName != string(mark.Node) {
+		k.open()
+		s.doubt(mark.UID, s.Observer.Living(mark.Pod, mark.UID))
+		return
+	}
+	if print := s.Observer.Print(pod); print == 0 || k.print != print || k.revision != mark.Revision {
+		s.open = append(s.open, at)
+	}
+}
+
+// compare looks whether a bound pod holds what the ledger says.
+func (s *sweep) compare(at int32) {
+	k, pod := &s.memory.entries[at], s.pods[at]
+	e, held := s.Ledger.Entry(k.uid)
+	charge, holds := s.Observer.Charge(pod)
+	if held && holds && e.Stage == ledger.StageBound && agree(&e.Holding, &charge) {
+		k.agreed(s.Observer.Print(pod), e.Revision)
+		return
+	}
+	k.open()
+	s.doubt(k.uid, pod)
+}
+
+// doubt hands a holding and its pod to the plan.
+func (s *sweep) doubt(uid ledger.PodUID, pod *v1.Pod) {
+	e, held := s.Ledger.Entry(uid)
+	if !held {
+		return // given back meanwhile
+	}
+	s.view.Held = append(s.view.Held, e)
+	if pod != nil {
+		s.view.Seen = append(s.view.Seen, s.seen(pod))
+	}
+	if e.Stage == ledger.StageAssumed && s.Flight.InFlight(uid) {
+		s.view.InFlight[uid] = true
+	}
+}
+
+// unheld looks at a bound pod that may hold GPUs, and for which the ledger has nothing.
+func (s *sweep) unheld(k *known, pod *v1.Pod) {
+	print := s.Observer.Print(pod)
+	if print != 0 && k.print == print && k.revision == 0 {
+		return
+	}
+	seen := s.seen(pod)
+	if !seen.Holds {
+		k.agreed(print, 0)
+		return
+	}
+	k.open()
+	s.view.Seen = append(s.view.Seen, seen)
+}
+
+func (s *sweep) seen(pod *v1.Pod) Seen {
+	out := Seen{UID: ledger.PodUID(pod.UID), Pod: pod.Namespace + "/" + pod.Name, Node: ledger.NodeName(pod.Spec.NodeName)}
+	if out.Node != "" {
+		out.Charge, out.Holds = s.Observer.Charge(pod)
+		out.Released = s.Ledger.Released(out.UID)
+	}
+	return out
+}
+
+// mend makes a repair, if what it was planned on is still so. It reports whether the ledger changed, or there was something
+// to tell.
+func (s *sweep) mend(r *Repair) bool {
+	entry, held := s.Ledger.Entry(r.UID)
+	if entry.Revision != r.Revision {
+		return false // an event was faster
+	}
+	pod := s.Observer.Living(r.Pod, r.UID)
+	switch r.Kind {
+	case Orphan, Expired:
+		return held && s.release(r, &entry, pod)
+	case Edited:
+		return pod != nil
+	case Missing, Differing, Unconfirmed, Tombstone:
+		return pod != nil && pod.Spec.NodeName != "" && s.charge(r, &entry, pod)
+	case NodeMissing, NodeGone, Quarantine:
+	}
+	return false
+}
+
+// release ends a holding that nobody has a right to.
+func (s *sweep) release(r *Repair, e *ledger.Entry, pod *v1.Pod) bool {
+	if r.Kind == Orphan && pod != nil || r.Kind == Expired && (pod == nil || pod.Spec.NodeName != "") {
+		return false
+	}
+	if e.Stage == ledger.StageAssumed && (s.Flight.InFlight(r.UID) || !s.Flight.ForgetIdle(r.UID)) {
+		return false
+	}
+	if r.Kind == Orphan {
+		s.Observer.Gone(r.Pod, r.UID, r.Node)
+	}
+	s.freed = true
+	return true
+}
+
+// charge has the ledger hold what a bound pod holds.
+func (s *sweep) charge(r *Repair, e *ledger.Entry, pod *v1.Pod) bool {
+	switch r.Kind {
+	case Tombstone:
+		return s.Observer.Restore(pod)
+	case Missing:
+		s.Observer.PodSeen(pod)
+	default:
+		s.Observer.Recharge(pod)
+	}
+	now, held := s.Ledger.Entry(r.UID)
+	s.freed = s.freed || r.Kind == Differing && held
+	return held && (now.Revision != e.Revision || now.Stage != e.Stage)
+}
+
+// done logs, counts and reports a repair.
+func (s *sweep) done(r Repair) {
+	s.repairs = append(s.repairs, Done{At: s.now, Repair: r})
+	metrics.DriftRepairs.WithLabelValues(string(r.Kind)).Inc()
+	s.Logger.V(2).Info("Sweep found ledger and API to differ", "kind", string(r.Kind), "pod", r.Pod, "node", r.Node, "detail", r.Detail)
+	if r.Kind == Quarantine {
+		return // the observer reports it when it begins
+	}
+	if object := s.object(&r); object != nil {
+		s.Report.Report(object, reasonRepaired, actionReconcile, "kind "+string(r.Kind)+": "+subject(&r)+r.Detail)
+	}
+}
+
+// object is what an event is about: the pod if it lives, else the node, nil if that is gone too.
+func (s *sweep) object(r *Repair) runtime.Object {
+	if r.UID != "" {
+		if pod := s.Observer.Living(r.Pod, r.UID); pod != nil {
+			return pod
+		}
+	}
+	if node := s.Observer.Node(string(r.Node)); node != nil {
+		return node
+	}
+	return nil
+}
+
+func subject(r *Repair) string {
+	if r.Pod == "" {
+		return ""
+	}
+	return "pod " + r.Pod + ": "
+}
