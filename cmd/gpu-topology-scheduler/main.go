@@ -11,20 +11,25 @@ import (
 
 	_ "github.com/gputopology/gpu-topology-scheduler/pkg/apis/config" // makes plugin args known to the configuration decoder
 	"github.com/gputopology/gpu-topology-scheduler/pkg/engine"
+	"github.com/gputopology/gpu-topology-scheduler/pkg/introspect"
 	"github.com/gputopology/gpu-topology-scheduler/pkg/plugins/coscheduling"
 	"github.com/gputopology/gpu-topology-scheduler/pkg/plugins/gputopology"
 	"github.com/gputopology/gpu-topology-scheduler/pkg/plugins/nccltopology"
+	"github.com/gputopology/gpu-topology-scheduler/pkg/plugins/topologyspread"
 	"github.com/gputopology/gpu-topology-scheduler/pkg/preflight"
 )
 
 func main() {
-	shared := engine.New(engine.Options{})
+	state := introspect.DefaultAddress
+	shared := engine.New(engine.Options{StateAddress: &state})
 	cmd := app.NewSchedulerCommand(
 		app.WithPlugin(gputopology.Name, gputopology.New(shared)),
 		app.WithPlugin(coscheduling.Name, coscheduling.New(shared)),
 		app.WithPlugin(nccltopology.Name, nccltopology.New(shared)),
+		app.WithPlugin(topologyspread.Name, topologyspread.New(shared)),
 	)
 	cmd.Use = "gpu-topology-scheduler"
+	addFlags(cmd, &state)
 	preflight.Wrap(cmd)
 	os.Exit(cli.Run(cmd))
 }

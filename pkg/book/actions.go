@@ -55,10 +55,14 @@ func (b *Book) apply(g *group, e gang.Event) {
 func (b *Book) execute(g *group, a gang.Action) {
 	switch a := a.(type) {
 	case gang.Release:
+		freed := 0
 		for _, uid := range a.Pods {
-			b.release(uid)
+			if b.release(uid) {
+				freed++
+			}
 		}
 		metrics.GangRollbacks.Inc()
+		metrics.Rollbacks.WithLabelValues(metrics.RollbackGang, metrics.StagePlanned).Add(float64(freed))
 	case gang.Reject:
 		b.logger.V(2).Info("Gang is given up for now", "podGroup", g.key, "pods", len(a.Pods), "reason", a.Reason)
 		for _, uid := range a.Pods {
@@ -85,14 +89,15 @@ func (b *Book) execute(g *group, a gang.Action) {
 	}
 }
 
-// release gives back what was planned for a member.
-func (b *Book) release(uid ledger.PodUID) {
-	b.ledger.Forget(uid)
+// release gives back what was planned for a member, and reports whether that were cards.
+func (b *Book) release(uid ledger.PodUID) bool {
+	freed := b.ledger.Forget(uid)
 	delete(b.coming, uid)
 	if m := b.members[uid]; m != nil {
 		m.plan = nil
 		b.place(m)
 	}
+	return freed
 }
 
 // settle lets a waiting pod go on or not. One that does not wait yet is asked again by the loop.

@@ -98,7 +98,9 @@ type Book struct {
 	// coming are the members that are planned and have not been reserved.
 	coming map[ledger.PodUID]*member
 	lost   map[ledger.NodeName]bool
-	due    map[*group]time.Time
+	// gone are the lost nodes that are deleted, the latest last.
+	gone []ledger.NodeName
+	due  map[*group]time.Time
 	// soonest is no later than any of due, zero while none is known: the loop does not look through all gangs each time.
 	soonest time.Time
 	dirty   map[*group]bool

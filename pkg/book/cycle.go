@@ -88,18 +88,27 @@ func (b *Book) Refused(pod *v1.Pod, node, reason string) {
 
 // Unreserved says that a member was rolled back after Reserve. It may come any number of times; planID is the name of the
 // plan that it was reserved by, empty for a member that went alone. One of another plan than the present one comes too late
-// to say anything.
-func (b *Book) Unreserved(pod *v1.Pod, planID, reason string) {
-	b.with(pod, func(g *group, m *member) {
-		if m.plan != nil && m.plan.ID != planID {
-			return
-		}
-		delete(b.unsettled, m.uid())
-		b.apply(g, gang.MemberUnreserved{Pod: m.uid(), Reason: reason})
-		if stage, ok := g.state.Stage(m.uid()); m.plan != nil && ok && stage == gang.StagePending {
-			b.release(m.uid())
-		}
-	})
+// to say anything. It returns where the gang had the member until now, StageLeaving where the gang ended with its PodGroup;
+// false where it had nothing to do with the reservation.
+func (b *Book) Unreserved(pod *v1.Pod, planID, reason string) (was gang.Stage, known bool) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	uid := ledger.PodUID(pod.UID)
+	m := b.members[uid]
+	switch {
+	case m == nil, m.plan != nil && m.plan.ID != planID:
+		return 0, false
+	case m.group.state == nil:
+		return gang.StageLeaving, !m.group.known
+	}
+	g := m.group
+	was, known = g.state.Stage(uid)
+	delete(b.unsettled, uid)
+	b.apply(g, gang.MemberUnreserved{Pod: uid, Reason: reason})
+	if stage, ok := g.state.Stage(uid); m.plan != nil && ok && stage == gang.StagePending {
+		b.release(uid)
+	}
+	return was, known
 }
 
 // Bound says that the member's Binding was committed.

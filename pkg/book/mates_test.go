@@ -72,7 +72,7 @@ func TestMatesOfPlannedMembers(t *testing.T) {
 	b.pass(time.Second)
 	late := b.member("a", "late", kit.GPUs(1))
 	b.create(late)
-	if diff := cmp.Diff(Company{Waiting: 1, Nodes: []ledger.NodeName{"n1", "n1"}}, b.MatesOf(late)); diff != "" {
+	if diff := cmp.Diff(Company{Waiting: 1, Nodes: []ledger.NodeName{"n1", "n1"}, Need: 2}, b.MatesOf(late)); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 }

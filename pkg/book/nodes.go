@@ -27,8 +27,24 @@ func Reachable(node *v1.Node) bool {
 	return true
 }
 
+// maxGone is how many deleted nodes are remembered as lost: a pod that was bound to one a moment ago may be seen after it has gone.
+const maxGone = 1024
+
 // NodeSeen brings the book in line with a node as the API shows it.
-func (b *Book) NodeSeen(node *v1.Node) { b.setLost(ledger.NodeName(node.Name), !Reachable(node)) }
+func (b *Book) NodeSeen(node *v1.Node) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.seen(node)
+}
+
+// seen is NodeSeen. The caller holds mu.
+func (b *Book) seen(node *v1.Node) {
+	name := ledger.NodeName(node.Name)
+	if b.lost[name] {
+		b.gone = slices.DeleteFunc(b.gone, func(n ledger.NodeName) bool { return n == name })
+	}
+	b.lose(name, !Reachable(node))
+}
 
 // NodeChanged is NodeSeen for the node as the informer's store has it: for those who hear of events late, or twice, and would
 // bring back a state that is over. Of a node that is not there any more NodeGone tells.
@@ -36,17 +52,26 @@ func (b *Book) NodeChanged(name string, store corelisters.NodeLister) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if node, err := store.Get(name); err == nil {
-		b.lose(ledger.NodeName(name), !Reachable(node))
+		b.seen(node)
 	}
 }
 
-// NodeGone says that a node is deleted.
-func (b *Book) NodeGone(name string) { b.setLost(ledger.NodeName(name), true) }
-
-func (b *Book) setLost(name ledger.NodeName, lost bool) {
+// NodeGone says that a node is deleted. Of the nodes deleted before the last maxGone, those without members are forgotten.
+func (b *Book) NodeGone(name string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.lose(name, lost)
+	node := ledger.NodeName(name)
+	b.lose(node, true)
+	b.gone = append(slices.DeleteFunc(b.gone, func(n ledger.NodeName) bool { return n == node }), node)
+	over := len(b.gone) - maxGone
+	b.gone = slices.DeleteFunc(b.gone, func(n ledger.NodeName) bool {
+		if over <= 0 || len(b.placed[n]) > 0 {
+			return false
+		}
+		over--
+		delete(b.lost, n)
+		return true
+	})
 }
 
 // lose tells the gangs with members on the node. What is planned there is given back; members that run there are lost to

@@ -72,6 +72,8 @@ func (e *Engine) Bind(ctx context.Context, handle fwk.Handle, binding *v1.Bindin
 	case errors.Is(err, ErrBindUnknown):
 		metrics.BindOutcomes.WithLabelValues(metrics.BindUnknown).Inc()
 		e.suspect(binding)
+	case apierrors.IsConflict(err):
+		metrics.BindOutcomes.WithLabelValues(metrics.BindConflict).Inc()
 	default:
 		metrics.BindOutcomes.WithLabelValues(metrics.BindFailed).Inc()
 	}

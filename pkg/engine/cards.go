@@ -21,25 +21,29 @@ func countCards(a *ledger.NodeGPUAllocation) cardCounts {
 	if a.Topology == nil {
 		return cardCounts{}
 	}
-	rest := a.Topology.All()
-	take := func(s topology.GPUSet) int {
-		taken := rest & s
-		rest &^= taken
-		return taken.Len()
-	}
-	var c cardCounts
-	c.held, c.foreign = take(heldCards(a)), take(a.Foreign)
-	c.unusable, c.closed = take(^a.Topology.Usable()), take(a.Closed)
-	c.free = rest.Len()
-	return c
+	s := setsOf(a)
+	return cardCounts{held: s.held.Len(), foreign: s.foreign.Len(), unusable: s.unusable.Len(), closed: s.closed.Len(), free: s.free.Len()}
 }
 
-func heldCards(a *ledger.NodeGPUAllocation) topology.GPUSet {
+// cardSets are the cards that cardCounts counts.
+type cardSets struct{ held, foreign, unusable, closed, free topology.GPUSet }
+
+func setsOf(a *ledger.NodeGPUAllocation) cardSets {
+	rest := a.Topology.All()
+	take := func(s topology.GPUSet) topology.GPUSet {
+		taken := rest & s
+		rest &^= taken
+		return taken
+	}
 	var held topology.GPUSet
 	for i := range a.Use {
 		if a.Use[i].Holders > 0 {
 			held = held.With(i)
 		}
 	}
-	return held
+	var s cardSets
+	s.held, s.foreign = take(held), take(a.Foreign)
+	s.unusable, s.closed = take(^a.Topology.Usable()), take(a.Closed)
+	s.free = rest
+	return s
 }

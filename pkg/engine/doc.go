@@ -6,7 +6,9 @@
 //	Start (first plugin built) --> observe registers its informer handlers
 //	                           --> report loop:  queue of events  -> API server   (bounded, drops and counts when full)
 //	                           --> resolve loop: binds of unknown outcome -> read back until known
-//	Close (scheduler stops)    --> both loops are waited for
+//	                           --> state endpoint: introspect serves ledger, gangs and sweeps (where there is an address)
+//	                           --> spans: tracing sends them (where the environment asks for it)
+//	Close (scheduler stops)    --> all of them are waited for
 //
 // # Binds
 //
@@ -23,4 +25,10 @@
 //	     v
 //	ledger.Suspect: the cards stay held; the resolve loop reads on. A pod still unbound after lateCommit (an API server
 //	gives up a request after 60 s, its default --request-timeout) is given back and woken.
+//
+// # Attempts
+//
+// What the plugins know together of one attempt to schedule a pod stands in its cycle state (Attempt), for reports alone: how
+// far the pod came, which is what a rollback is counted by, and the trace that its spans belong to. An attempt is counted
+// once, by RolledBack, after the cards are free and with no lock held.
 package engine

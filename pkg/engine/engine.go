@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 
 	v1 "k8s.io/api/core/v1"
+	corelisters "k8s.io/client-go/listers/core/v1"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
@@ -21,7 +22,9 @@ import (
 	"github.com/gputopology/gpu-topology-scheduler/pkg/ledger"
 	"github.com/gputopology/gpu-topology-scheduler/pkg/metrics"
 	"github.com/gputopology/gpu-topology-scheduler/pkg/observe"
+	"github.com/gputopology/gpu-topology-scheduler/pkg/reconcile"
 	"github.com/gputopology/gpu-topology-scheduler/pkg/request"
+	"github.com/gputopology/gpu-topology-scheduler/pkg/tracing"
 )
 
 // ErrNotSynced means that the ledger does not know all bound pods yet: nothing may be placed.
@@ -33,6 +36,8 @@ type Options struct {
 	Clock clock.WithTicker
 	// StateAddress is where the state endpoint listens; it is read by Start, once flags are parsed. nil turns it off.
 	StateAddress *introspect.Address
+	// Tracer makes the spans; nil for the one that the environment asks for when Start is called, if any.
+	Tracer *tracing.Tracer
 }
 
 // Engine is the state that all profiles of one process share. Build it with New; it is safe for concurrent use.
@@ -43,6 +48,11 @@ type Engine struct {
 	reports *reportQueue
 	// stateAddress is Options.StateAddress.
 	stateAddress *introspect.Address
+	// tracer is nil where nobody wants spans. Start sets it, before any plugin runs.
+	tracer *tracing.Tracer
+	// pods is the informer's store of pods, nil before Start.
+	pods  atomic.Pointer[corelisters.PodLister]
+	pools pools
 	// observer is set by Start.
 	observer atomic.Pointer[observe.Observer]
 	book     *book.Book
@@ -52,6 +62,8 @@ type Engine struct {
 	inFlight inFlight
 	// wakes has a token when cards came free of which no event of the scheduler tells.
 	wakes chan struct{}
+	// sweeps is set by Start.
+	sweeps atomic.Pointer[reconcile.Loop]
 	// leads is closed when placing becomes true.
 	leads chan struct{}
 	// fabric is set by StartFabric.
@@ -96,6 +108,7 @@ func New(o Options) *Engine {
 		clock:        o.Clock,
 		reports:      newReportQueue(),
 		stateAddress: o.StateAddress,
+		tracer:       o.Tracer,
 		suspects:     map[ledger.PodUID]*suspect{},
 		inFlight:     inFlight{pods: map[ledger.PodUID]bool{}},
 	}
@@ -134,10 +147,16 @@ func (e *Engine) Start(ctx context.Context, handle fwk.Handle, args *config.GPUT
 	if err := e.serveState(ctx); err != nil {
 		return err
 	}
+	if err := e.trace(ctx); err != nil {
+		return err
+	}
+	if err := e.show(handle); err != nil {
+		return err
+	}
 	e.reports.recorder = handle.EventRecorder()
 	observer := observe.New(e.ledger, observe.Options{
 		Rates: rates, MaxAge: args.TopologyMaxAge.Duration, Cooling: args.ForceDeleteCooling.Duration,
-		AdmissionFailures: int(*args.AdmissionFailures), AdmissionCooling: args.AdmissionCooling.Duration, Freed: e.freed,
+		AdmissionFailures: int(*args.AdmissionFailures), AdmissionCooling: args.AdmissionCooling.Duration, Freed: e.freed, Relisted: e.Kick,
 	}, e, klog.FromContext(ctx), e.clock)
 	e.synced, err = observer.Register(handle.SharedInformerFactory())
 	if err != nil {
@@ -149,6 +168,8 @@ func (e *Engine) Start(ctx context.Context, handle fwk.Handle, args *config.GPUT
 	}
 	e.synced = append(e.synced, ended)
 	e.observer.Store(observer)
+	sweeps := e.newSweeps(ctx, handle, args, observer)
+	e.sweeps.Store(sweeps)
 	e.args = args
 	e.started = true
 	loops, stop := context.WithCancel(ctx)
@@ -156,6 +177,7 @@ func (e *Engine) Start(ctx context.Context, handle fwk.Handle, args *config.GPUT
 	e.done.Go(func() { e.reports.run(loops) })
 	e.done.Go(func() { e.resolveLoop(loops, handle) })
 	e.done.Go(func() { e.wakeLoop(loops, handle) })
+	e.done.Go(func() { sweeps.Run(loops) })
 	return nil
 }
 
@@ -168,7 +190,7 @@ func (e *Engine) Close() error {
 		stop()
 	}
 	e.done.Wait()
-	return nil
+	return e.flush()
 }
 
 // HasSynced reports whether every node and bound pod that existed at the start has reached the ledger.

@@ -169,7 +169,7 @@ func newHandle(ctx context.Context, t *testing.T, client clientset.Interface, op
 			QueueSort: schedconfig.PluginSet{Enabled: []schedconfig.Plugin{{Name: queuesort.Name}}},
 			Bind:      schedconfig.PluginSet{Enabled: []schedconfig.Plugin{{Name: defaultbinder.Name}}},
 		},
-	}, append(options, frameworkruntime.WithClientSet(client))...)
+	}, append([]frameworkruntime.Option{frameworkruntime.WithClientSet(client), frameworkruntime.WithWaitingPods(frameworkruntime.NewWaitingPodsMap())}, options...)...)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -45,7 +45,7 @@ type inside struct{ *Engine }
 // Summary implements introspect.Source.
 func (i inside) Summary() introspect.Summary {
 	s := introspect.Summary{Synced: i.HasSynced(), Leading: i.leading(), Suspects: i.ledger.Stats().Unknown}
-	for a := range i.ledger.Nodes() {
+	for a := range i.ledger.States() {
 		c := countCards(a)
 		s.Nodes++
 		s.Cards += c.all()
@@ -59,10 +59,14 @@ func (i inside) Summary() introspect.Summary {
 	return s
 }
 
-// leading asks the leader election too: a replica that was just elected has scheduled nothing yet.
+// leading asks the leader election too: a replica that was just elected has scheduled nothing yet. There is no election before
+// the informers are in sync.
 func (e *Engine) leading() bool {
 	if e.placing.Load() {
 		return true
+	}
+	if !e.HasSynced() {
+		return false
 	}
 	leads, err := metrics.Leads()
 	return err == nil && leads
@@ -170,5 +174,17 @@ func gangOf(l *book.Listed) introspect.Gang {
 
 // Sweep implements introspect.Source.
 func (i inside) Sweep() introspect.Sweep {
-	return introspect.Sweep{Repairs: map[string]int64{}, Last: []introspect.Repair{}}
+	last := i.LastSweep()
+	s := introspect.Sweep{
+		Sweeps: last.Sweeps, Started: last.Started, DurationSeconds: last.Duration.Seconds(),
+		Pods: last.Pods, Nodes: last.Nodes, Suspected: last.Suspected,
+		Repairs: make(map[string]int64, len(last.Repairs)), Last: make([]introspect.Repair, len(last.Last)),
+	}
+	for kind, n := range last.Repairs {
+		s.Repairs[string(kind)] = n
+	}
+	for j, r := range last.Last {
+		s.Last[j] = introspect.Repair{At: r.At, Kind: string(r.Kind), Pod: r.Pod, Node: string(r.Node), Detail: cut(r.Detail, maxSentence)}
+	}
+	return s
 }

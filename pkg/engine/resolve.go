@@ -11,6 +11,7 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 
 	"github.com/gputopology/gpu-topology-scheduler/pkg/ledger"
+	"github.com/gputopology/gpu-topology-scheduler/pkg/metrics"
 )
 
 const (
@@ -30,6 +31,7 @@ type suspect struct {
 func (e *Engine) suspect(binding *v1.Binding) {
 	uid := ledger.PodUID(binding.UID)
 	if !e.ledger.Suspect(uid) {
+		e.countSettled(binding)
 		return // a pod event has settled it meanwhile
 	}
 	e.mu.Lock()
@@ -63,6 +65,7 @@ func (e *Engine) resolve(ctx context.Context, handle fwk.Handle) {
 			e.mu.Lock()
 			delete(e.suspects, ledger.PodUID(s.binding.UID))
 			e.mu.Unlock()
+			e.countSettled(s.binding)
 			e.freed()
 		}
 	}
@@ -102,6 +105,18 @@ func (e *Engine) resolveOne(ctx context.Context, handle fwk.Handle, s *suspect) 
 		return false
 	}
 	logger.V(2).Info("Bind of unknown outcome was never committed, its cards are free again", "pod", klog.KObj(pod), "node", s.binding.Target.Name)
-	e.ledger.Refute(uid)
+	if e.ledger.Refute(uid) {
+		metrics.Rollbacks.WithLabelValues(metrics.RollbackBind, metrics.StageBinding).Inc()
+	}
 	return true
+}
+
+// countSettled counts the outcome of a Binding that was unknown until now.
+func (e *Engine) countSettled(binding *v1.Binding) {
+	outcome := metrics.BindFailed
+	held, stage, ok := e.ledger.Holding(ledger.PodUID(binding.UID))
+	if ok && stage == ledger.StageBound && string(held.Node) == binding.Target.Name {
+		outcome = metrics.BindConfirmed
+	}
+	metrics.BindOutcomes.WithLabelValues(outcome).Inc()
 }

@@ -15,9 +15,12 @@ const (
 	BindSuccess = "success"
 	// BindConfirmed is a Binding whose answer was lost and that the pod, read back, shows to be committed.
 	BindConfirmed = "confirmed"
-	// BindUnknown is a Binding whose outcome could not be learned yet; its cards stay held.
+	// BindUnknown is a Binding whose outcome could not be learned yet; its cards stay held. It is counted once more when its
+	// outcome is known: as BindConfirmed or BindFailed.
 	BindUnknown = "unknown"
-	// BindFailed is a Binding that was not committed.
+	// BindConflict is a Binding that the API server refused since the pod is bound already, or is another one by now.
+	BindConflict = "conflict"
+	// BindFailed is a Binding that was not committed for another reason.
 	BindFailed = "failed"
 )
 
@@ -30,6 +33,54 @@ const (
 	// ReserveError met broken input or a broken invariant.
 	ReserveError = "error"
 )
+
+// Causes of a rollback, values of the label cause of Rollbacks; the first that holds.
+const (
+	// RollbackTrial is the end of a trial: placements of a native PodGroup are tried one after the other.
+	RollbackTrial = "trial"
+	// RollbackDeleted is the end of the pod.
+	RollbackDeleted = "deleted"
+	// RollbackBind is a Binding that was not committed.
+	RollbackBind = "bind"
+	// RollbackGang is a gang that gave its plan up.
+	RollbackGang = "gang"
+	// RollbackPermit is a wait at Permit that ended otherwise: its time was over, or another plugin rejected the pod.
+	RollbackPermit = "permit"
+	// RollbackPreBind is a failure between Permit and Bind: of another plugin's Permit or PreBind.
+	RollbackPreBind = "prebind"
+	// RollbackReserve is a failure before Permit: of another plugin's Reserve or Permit.
+	RollbackReserve = "reserve"
+	// RollbackOther is what cannot be told: no plugin of ours stands at Permit, or the cycle state is gone.
+	RollbackOther = "other"
+)
+
+// How far a pod had come when it was rolled back, values of the label stage of Rollbacks.
+const (
+	// StagePlanned was planned with its gang, and had not been through its own cycle.
+	StagePlanned = "planned"
+	// StageReserved had its cards, and had not been at Permit.
+	StageReserved = "reserved"
+	// StageWaiting waited at Permit.
+	StageWaiting = "waiting"
+	// StagePermitted was let go at Permit.
+	StagePermitted = "permitted"
+	// StageBinding had its Binding sent.
+	StageBinding = "binding"
+	// StageUnknown is a pod whose cycle state is gone.
+	StageUnknown = "unknown"
+)
+
+// Reasons why spans were dropped, values of the label reason of SpansDropped.
+const (
+	// SpanQueueFull found the queue full.
+	SpanQueueFull = "queue_full"
+	// SpanNotSent could not be sent.
+	SpanNotSent = "not_sent"
+)
+
+// LeftOver is the kind of a reservation that an earlier scheduling cycle of a pod left behind and its next one found, a value
+// of the label kind of DriftRepairs; the others are those of package reconcile.
+const LeftOver = "left-over"
 
 // Results of planning a gang, values of the label result of GangPlans.
 const (
@@ -46,8 +97,8 @@ const (
 var (
 	// Reservations counts reservations of cards by result.
 	Reservations = counterVec("reservations_total", "Reservations of GPU cards by result.", "result")
-	// Rollbacks counts reservations given back by Unreserve.
-	Rollbacks = counter("rollbacks_total", "Reservations of GPU cards given back by Unreserve.")
+	// Rollbacks counts reservations of pods that were given back before they were bound.
+	Rollbacks = counterVec("rollbacks_total", "Reservations of GPU cards given back before the pod was bound, by cause and by how far it had come.", "cause", "stage")
 	// BindOutcomes counts Bindings of GPU pods by outcome.
 	BindOutcomes = counterVec("bind_outcomes_total", "Bindings of GPU pods by outcome.", "outcome")
 	// InventoryProblems counts node descriptions that could not be used, by their source.
@@ -68,6 +119,15 @@ var (
 		Subsystem: subsystem, Name: "gang_plan_duration_seconds", Help: "Time to plan a gang and hold its cards.",
 		Buckets: metrics.ExponentialBuckets(0.0001, 2, 15), StabilityLevel: metrics.ALPHA,
 	})
+	// DriftRepairs counts differences between ledger and API that a sweep found and repaired, by kind (package reconcile).
+	DriftRepairs = counterVec("drift_repairs_total", "Differences between the GPU ledger and the API repaired by sweeps, by kind.", "kind")
+	// SweepSeconds is the time that a sweep takes, from reading the nodes to the last repair.
+	SweepSeconds = metrics.NewHistogram(&metrics.HistogramOpts{
+		Subsystem: subsystem, Name: "sweep_duration_seconds", Help: "Time to compare the GPU ledger with the API and repair it.",
+		Buckets: metrics.ExponentialBuckets(0.001, 2, 14), StabilityLevel: metrics.ALPHA,
+	})
+	// SpansDropped counts spans that did not reach a collector, by reason.
+	SpansDropped = counterVec("spans_dropped_total", "Spans that were not sent, by reason.", "reason")
 	// ReportsDropped counts events that were not sent since the queue was full.
 	ReportsDropped = counter("reports_dropped_total", "Events not sent because the report queue was full.")
 )
@@ -78,8 +138,8 @@ func opts(name, help string) *metrics.CounterOpts {
 
 func counter(name, help string) *metrics.Counter { return metrics.NewCounter(opts(name, help)) }
 
-func counterVec(name, help, label string) *metrics.CounterVec {
-	return metrics.NewCounterVec(opts(name, help), []string{label})
+func counterVec(name, help string, labels ...string) *metrics.CounterVec {
+	return metrics.NewCounterVec(opts(name, help), labels)
 }
 
 var register sync.Once
@@ -88,6 +148,8 @@ var register sync.Once
 func Register() {
 	register.Do(func() {
 		legacyregistry.MustRegister(Reservations, Rollbacks, BindOutcomes, InventoryProblems, UnreadableRecords, ReportsDropped,
-			ForcedDeletes, AdmissionFailures, AvoidedNodes, GangRollbacks, GangPlans, GangPlanSeconds)
+			ForcedDeletes, AdmissionFailures, AvoidedNodes, GangRollbacks, GangPlans, GangPlanSeconds, DriftRepairs, SweepSeconds,
+			SpansDropped)
+		legacyregistry.CustomMustRegister(&gauges{})
 	})
 }

@@ -35,6 +35,14 @@ type Node struct {
 	open   GPUSet
 	mig    GPUSet
 	shape  *Shape
+	models []Model
+}
+
+// Model is the cards of a node that are of one product.
+type Model struct {
+	// Product is as in Card, "" for unknown.
+	Product string
+	Cards   GPUSet
 }
 
 // Len returns the number of cards, usable or not.
@@ -60,6 +68,10 @@ func (n *Node) Usable() GPUSet { return n.open }
 
 // MIGCards returns the cards in MIG mode.
 func (n *Node) MIGCards() GPUSet { return n.mig }
+
+// Models returns the cards by product, those with the lowest card first; nearly every node has one. The caller must not
+// change them.
+func (n *Node) Models() []Model { return n.models }
 
 // Shape returns what decides the quality of a set of cards: nodes of one shape share one answer.
 func (n *Node) Shape() *Shape { return n.shape }

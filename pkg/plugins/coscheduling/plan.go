@@ -15,49 +15,63 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 
 	"github.com/gputopology/gpu-topology-scheduler/pkg/book"
+	"github.com/gputopology/gpu-topology-scheduler/pkg/engine"
 	"github.com/gputopology/gpu-topology-scheduler/pkg/ledger"
 	"github.com/gputopology/gpu-topology-scheduler/pkg/metrics"
 	"github.com/gputopology/gpu-topology-scheduler/pkg/placement"
+	"github.com/gputopology/gpu-topology-scheduler/pkg/tracing"
 )
 
 // plan finds places for the members and takes their cards. It returns nil, nil when it did; a status when the member's cycle
 // ends here; an error alone when the cluster or the gang changed under it, so that another try may succeed.
-func (p *Plugin) plan(ctx context.Context, a *book.Admission, nodes []fwk.NodeInfo) (*fwk.Status, error) {
-	start := p.engine.Clock().Now()
-	defer func() { metrics.GangPlanSeconds.Observe(p.engine.Clock().Since(start).Seconds()) }()
+func (p *Plugin) plan(ctx context.Context, state fwk.CycleState, pod *v1.Pod, a *book.Admission, nodes []fwk.NodeInfo) (*fwk.Status, error) {
+	start, span := p.engine.Clock().Now(), p.engine.Span(ctx, engine.Begin(state), tracing.SpanPlan)
+	result, status, err := p.makePlan(ctx, a, nodes)
+	metrics.GangPlanSeconds.Observe(p.engine.Clock().Since(start).Seconds())
+	metrics.GangPlans.WithLabelValues(result).Inc()
+	if span.On() {
+		d := tracing.Details{Namespace: pod.Namespace, Pod: pod.Name, Gang: a.Group.String(), Outcome: result, Err: err}
+		if planned := p.book.Planned(ledger.PodUID(pod.UID)); planned != nil {
+			d.Plan = planned.ID
+		}
+		if status != nil {
+			d.Err = status.AsError()
+		}
+		span.End(d)
+	}
+	return status, err
+}
+
+// makePlan returns the result as metrics name it, and what plan returns.
+func (p *Plugin) makePlan(ctx context.Context, a *book.Admission, nodes []fwk.NodeInfo) (string, *fwk.Status, error) {
 	roles, fit, at, err := p.rolesOf(a.Candidates, a.Need)
 	if err != nil {
-		return p.refuse(a, nil, fmt.Sprintf("gang %s: %v", a.Group, err)), nil
+		return metrics.PlanRefused, p.refuse(a, nil, fmt.Sprintf("gang %s: %v", a.Group, err)), nil
 	}
 	a.Candidates = fit
 	made, rejection, problem, err := p.search(a, roles, at, nodes)
 	switch {
 	case err != nil:
-		metrics.GangPlans.WithLabelValues(metrics.PlanError).Inc()
 		p.book.PlanFailed(a.Group, err.Error())
-		return fwk.AsStatus(fmt.Errorf("plan gang %s: %w", a.Group, err)), nil
+		return metrics.PlanError, fwk.AsStatus(fmt.Errorf("plan gang %s: %w", a.Group, err)), nil
 	case rejection != "":
-		return p.refuse(a, problem, rejection), nil
+		return metrics.PlanRefused, p.refuse(a, problem, rejection+p.terminating(problem)), nil
 	}
 	err = p.book.Take(a.Group, places(a, made))
 	var conflict *ledger.ConflictError
 	switch {
 	case err == nil:
-		metrics.GangPlans.WithLabelValues(metrics.PlanMade).Inc()
 		klog.FromContext(ctx).V(2).Info("Planned gang", "podGroup", a.Group, "pods", len(made.Assignments), "nodes", made.Nodes)
-		return nil, nil
+		return metrics.PlanMade, nil, nil
 	case errors.As(err, &conflict), errors.Is(err, book.ErrChanged), errors.Is(err, ledger.ErrReleased):
-		metrics.GangPlans.WithLabelValues(metrics.PlanConflict).Inc()
-		return nil, fmt.Errorf("plan gang %s: %w", a.Group, err)
+		return metrics.PlanConflict, nil, fmt.Errorf("plan gang %s: %w", a.Group, err)
 	}
-	metrics.GangPlans.WithLabelValues(metrics.PlanError).Inc()
 	p.book.PlanFailed(a.Group, err.Error())
-	return fwk.AsStatus(fmt.Errorf("plan gang %s: %w", a.Group, err)), nil
+	return metrics.PlanError, fwk.AsStatus(fmt.Errorf("plan gang %s: %w", a.Group, err)), nil
 }
 
 // refuse ends the cycle of a member whose gang does not fit. problem is nil where the gang could not even be asked for.
 func (p *Plugin) refuse(a *book.Admission, problem *placement.Problem, reason string) *fwk.Status {
-	metrics.GangPlans.WithLabelValues(metrics.PlanRefused).Inc()
 	if p.book.PlanFailed(a.Group, reason) && problem != nil {
 		p.book.GiveTurn(a.Group, priorityOf(a), p.gather(problem))
 	}
@@ -92,6 +106,20 @@ func (p *Plugin) search(a *book.Admission, roles []*role, at []int, infos []fwk.
 			return nil, short, problem, nil
 		}
 	}
+}
+
+// terminating says whether cards that the gang may use come free by themselves, "" if not.
+func (p *Plugin) terminating(problem *placement.Problem) string {
+	observer := p.engine.Observer()
+	if observer == nil || problem == nil {
+		return ""
+	}
+	for i := range problem.Nodes {
+		if n := &problem.Nodes[i]; n.Roles != 0 && observer.Terminating(string(n.Name)) {
+			return "; some cards are held by terminating pods"
+		}
+	}
+	return ""
 }
 
 // withNodes leaves out entries of nodes that are gone and still have pods.

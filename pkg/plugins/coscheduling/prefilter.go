@@ -50,7 +50,7 @@ func (p *Plugin) PreFilter(ctx context.Context, state fwk.CycleState, pod *v1.Po
 			return nil, fwk.NewStatus(fwk.UnschedulableAndUnresolvable, a.Reason)
 		case gang.VerdictPlan:
 		}
-		status, retry := p.plan(ctx, &a, nodes)
+		status, retry := p.plan(ctx, state, pod, &a, nodes)
 		if status != nil {
 			return nil, status
 		}

@@ -8,6 +8,7 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 
 	"github.com/gputopology/gpu-topology-scheduler/pkg/book"
+	"github.com/gputopology/gpu-topology-scheduler/pkg/engine"
 )
 
 // Reserve does nothing: the plan holds the cards, and GPUTopology takes them over.
@@ -23,17 +24,23 @@ func (p *Plugin) Unreserve(_ context.Context, state fwk.CycleState, pod *v1.Pod,
 	if c := cycleOf(state); c != nil {
 		planID = c.planID
 	}
-	p.book.Unreserved(pod, planID, "it was rolled back after its reservation")
+	if stage, known := p.book.Unreserved(pod, planID, "it was rolled back after its reservation"); known {
+		engine.AttemptOf(state).Stood(stage)
+	}
 }
 
 // Permit lets a member wait until all its siblings have been through their own cycles.
-func (p *Plugin) Permit(_ context.Context, _ fwk.CycleState, pod *v1.Pod, nodeName string) (*fwk.Status, time.Duration) {
+func (p *Plugin) Permit(ctx context.Context, state fwk.CycleState, pod *v1.Pod, nodeName string) (*fwk.Status, time.Duration) {
+	attempt := engine.AttemptOf(state)
 	switch answer, timeout, reason := p.book.Reserved(pod, nodeName); answer {
 	case book.AnswerWait:
+		p.engine.Waits(ctx, attempt)
 		return fwk.NewStatus(fwk.Wait), timeout
 	case book.AnswerRefuse:
+		attempt.Refused()
 		return fwk.NewStatus(fwk.Unschedulable, reason), 0
 	case book.AnswerGo:
+		attempt.Permitted()
 	}
 	return nil, 0
 }

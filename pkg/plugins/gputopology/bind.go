@@ -11,7 +11,9 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 
 	"github.com/gputopology/gpu-topology-scheduler/pkg/apis/gputopology/v1alpha1"
+	"github.com/gputopology/gpu-topology-scheduler/pkg/engine"
 	"github.com/gputopology/gpu-topology-scheduler/pkg/record"
+	"github.com/gputopology/gpu-topology-scheduler/pkg/tracing"
 )
 
 // Bind writes the node and the allocation record in one Binding: the API server merges a Binding's annotations into the
@@ -24,6 +26,8 @@ func (p *Plugin) Bind(ctx context.Context, state fwk.CycleState, pod *v1.Pod, no
 		}
 		return fwk.NewStatus(fwk.Skip)
 	}
+	attempt := engine.AttemptOf(state)
+	attempt.Binding(pod, nodeName)
 	if string(reserved.NodeName) != nodeName {
 		return fwk.AsStatus(fmt.Errorf("pod %s/%s reserved cards on node %s and is to be bound to node %s", pod.Namespace, pod.Name, reserved.NodeName, nodeName))
 	}
@@ -41,13 +45,20 @@ func (p *Plugin) Bind(ctx context.Context, state fwk.CycleState, pod *v1.Pod, no
 	if _, own := pod.Annotations[v1alpha1.RankAnnotation]; reserved.Rank != nil && !own {
 		annotations[v1alpha1.RankAnnotation] = strconv.Itoa(int(*reserved.Rank)) // for the downward API
 	}
+	span := p.engine.Span(ctx, attempt, tracing.SpanBind)
 	err = p.engine.Bind(ctx, p.handle, &v1.Binding{
 		ObjectMeta: metav1.ObjectMeta{Namespace: pod.Namespace, Name: pod.Name, UID: pod.UID, Annotations: annotations},
 		Target:     v1.ObjectReference{Kind: "Node", Name: nodeName},
 	}, reserved.Choice.Cards)
+	if span.On() {
+		span.End(tracing.Details{
+			Namespace: pod.Namespace, Pod: pod.Name, Node: nodeName, Gang: reserved.Gang, Plan: reserved.Plan, Cards: reserved.Choice.Cards,
+		}.Because(err))
+	}
 	if err != nil {
 		return fwk.AsStatus(err)
 	}
+	attempt.Bound()
 	klog.FromContext(ctx).V(2).Info("Bound pod to cards", "pod", klog.KObj(pod), "node", nodeName, "cards", len(reserved.Choice.Cards))
 	return nil
 }

@@ -105,14 +105,14 @@ func (p *Plugin) fits(ctx context.Context, s *requestState, pod *v1.Pod, node st
 			return nil
 		}
 		p.explain(ctx, s, pod, a)
-		return refuse(s.reasons[have], permanent, a)
+		return p.refuse(s.reasons[have], permanent, a)
 	}
 	rejection := p.engine.Chooser().Fits(&a.View, s.request)
 	if rejection == nil {
 		return nil
 	}
 	p.explain(ctx, s, pod, a)
-	return refuse(shortReason+rejection.Short(), rejection.Permanent, a)
+	return p.refuse(shortReason+rejection.Short(), rejection.Permanent, a)
 }
 
 // explain logs why each card of the node does not serve, where the log is that verbose.

@@ -13,6 +13,7 @@ import (
 	"github.com/gputopology/gpu-topology-scheduler/pkg/book"
 	"github.com/gputopology/gpu-topology-scheduler/pkg/engine"
 	"github.com/gputopology/gpu-topology-scheduler/pkg/ledger"
+	"github.com/gputopology/gpu-topology-scheduler/pkg/metrics"
 	"github.com/gputopology/gpu-topology-scheduler/pkg/record"
 	"github.com/gputopology/gpu-topology-scheduler/pkg/request"
 )
@@ -44,6 +45,11 @@ func (p *Plugin) PreFilter(ctx context.Context, state fwk.CycleState, pod *v1.Po
 			return nil, fwk.NewStatus(fwk.UnschedulableAndUnresolvable, "pod is already bound to node "+string(held.Node))
 		case ledger.StageAssumed:
 			// A cycle of a native pod group may plan again over its own reservation, and a member's plan holds its cards.
+			// Anything else is left over: a pod's next cycle begins after the last one has ended.
+			if uid := ledger.PodUID(pod.UID); !state.IsPodGroupSchedulingCycle() && p.engine.Gangs().Planned(uid) == nil && p.engine.ForgetIdle(uid) {
+				metrics.DriftRepairs.WithLabelValues(metrics.LeftOver).Inc()
+				klog.FromContext(ctx).Info("Reservation of an earlier cycle was left over and is given back", "pod", klog.KObj(pod), "node", held.Node)
+			}
 		}
 	}
 	_, member := book.KeyOf(pod)

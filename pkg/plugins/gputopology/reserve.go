@@ -10,8 +10,10 @@ import (
 
 	"github.com/gputopology/gpu-topology-scheduler/pkg/allocate"
 	"github.com/gputopology/gpu-topology-scheduler/pkg/book"
+	"github.com/gputopology/gpu-topology-scheduler/pkg/engine"
 	"github.com/gputopology/gpu-topology-scheduler/pkg/ledger"
 	"github.com/gputopology/gpu-topology-scheduler/pkg/metrics"
+	"github.com/gputopology/gpu-topology-scheduler/pkg/tracing"
 )
 
 // reserveRounds is how often a choice is made anew when informer events change the node between choice and Assume.
@@ -19,11 +21,31 @@ const reserveRounds = 3
 
 // Reserve chooses the cards and takes them. Only informer events run beside it, so a conflict is rare; the choice is
 // then made again on the node as it is now.
-func (p *Plugin) Reserve(_ context.Context, state fwk.CycleState, pod *v1.Pod, nodeName string) *fwk.Status {
+func (p *Plugin) Reserve(ctx context.Context, state fwk.CycleState, pod *v1.Pod, nodeName string) *fwk.Status {
 	s := requestOf(state)
 	if s == nil {
 		return nil
 	}
+	attempt, trial := engine.Begin(state), state.IsPodGroupSchedulingCycle()
+	var span tracing.Span // a trial is none of the pod's story
+	if !trial {
+		span = p.engine.Span(ctx, attempt, tracing.SpanReserve)
+	}
+	status := p.reserve(state, s, pod, nodeName)
+	if status == nil {
+		attempt.Reserved(trial)
+	}
+	if span.On() {
+		d := tracing.Details{Namespace: pod.Namespace, Pod: pod.Name, Node: nodeName}
+		if r := Reservation(state); r != nil && status == nil {
+			d.Plan, d.Gang, d.Cards = r.Plan, r.Gang, r.Choice.Cards
+		}
+		span.End(d.Because(status.AsError()))
+	}
+	return status
+}
+
+func (p *Plugin) reserve(state fwk.CycleState, s *requestState, pod *v1.Pod, nodeName string) *fwk.Status {
 	if s.member {
 		if planned := p.engine.Gangs().Planned(ledger.PodUID(pod.UID)); planned != nil {
 			return p.takeOver(state, pod, nodeName, planned)
@@ -102,15 +124,14 @@ func changed(node, how string) *fwk.Status {
 
 // Unreserve gives the cards back. It may be called any number of times, for pods that never reserved and after the
 // bind: the ledger releases only what is still in flight.
-func (p *Plugin) Unreserve(_ context.Context, state fwk.CycleState, pod *v1.Pod, _ string) {
+func (p *Plugin) Unreserve(ctx context.Context, state fwk.CycleState, pod *v1.Pod, _ string) {
 	if pod == nil {
 		return
 	}
-	plan := ""
-	if reserved := Reservation(state); reserved != nil {
-		plan = reserved.Plan
+	was := engine.Reserved{}
+	if r := Reservation(state); r != nil {
+		was = engine.Reserved{Node: r.NodeName, Plan: r.Plan, Gang: r.Gang, Cards: r.Choice.Cards}
 	}
-	if p.engine.GiveBack(ledger.PodUID(pod.UID), plan) {
-		metrics.Rollbacks.Inc()
-	}
+	gave := p.engine.GiveBack(ledger.PodUID(pod.UID), was.Plan)
+	p.engine.RolledBack(ctx, engine.AttemptOf(state), pod, was, gave)
 }

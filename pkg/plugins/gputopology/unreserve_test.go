@@ -138,3 +138,18 @@ func TestUnreserveAtAnyMoment(t *testing.T) {
 		}
 	})
 }
+
+// TestLeftOverReservation: a cycle whose end nobody told of does not keep its cards from the pod's next one.
+func TestLeftOverReservation(t *testing.T) {
+	f := newFixture(t, kit.Node("n1", kit.N8s("n1")))
+	pod := kit.Pod("ns", "p", kit.UID("u"), kit.GPUs(8))
+	for range 3 {
+		state, status := f.cycle(t, pod)
+		if !status.IsSuccess() || f.free() != 8 {
+			t.Fatalf("PreFilter: %v with %d cards free, want all that an earlier cycle left", status, f.free())
+		}
+		if status := f.Reserve(f.ctx, state, pod, "n1"); !status.IsSuccess() {
+			t.Fatal(status)
+		}
+	}
+}
