@@ -20,6 +20,7 @@ func init() {
 func AddToScheme(s *runtime.Scheme) error {
 	s.AddKnownTypes(schedulerconfig.SchemeGroupVersion, &GPUTopologyArgs{}, &CoschedulingArgs{}, &NCCLTopologyArgs{})
 	s.AddKnownTypes(schedulerv1.SchemeGroupVersion, &GPUTopologyArgs{}, &CoschedulingArgs{}, &NCCLTopologyArgs{})
+	addTopologySpread(s, schedulerconfig.SchemeGroupVersion, schedulerv1.SchemeGroupVersion)
 	s.AddTypeDefaultingFunc(&GPUTopologyArgs{}, func(object any) {
 		if args, ok := object.(*GPUTopologyArgs); ok {
 			SetDefaults(args)

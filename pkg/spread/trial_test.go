@@ -1,0 +1,43 @@
+package spread
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
+)
+
+// TestTrialOfManyDomains: whatever a dry run changes, in whatever order, the minimum is that over all domains.
+func TestTrialOfManyDomains(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		sizes := rapid.SliceOfN(rapid.IntRange(0, 6), 6, 16).Draw(t, "pods by host")
+		s := cluster(len(sizes), 0)
+		for i, n := range sizes {
+			s.touch(i, int64(100+i), n)
+		}
+		trial, by := s.counts(NewCache(1), "k")[1].Try(), map[string]int{}
+		for i, n := range sizes {
+			by[s.nodes[i].Name] = n
+		}
+		for range rapid.IntRange(4, 20).Draw(t, "changes") {
+			host, n := fmt.Sprintf("n%05d", rapid.IntRange(0, 17).Draw(t, "host")), rapid.IntRange(-6, 6).Draw(t, "n")
+			before, parent := trial.Min(), trial
+			trial = trial.Clone()
+			trial.Add(host, n, true)
+			by[host] += n
+			if parent.Min() != before {
+				t.Fatalf("the clone changed its parent's minimum from %d to %d", before, parent.Min())
+			}
+			lowest, first := 0, true
+			for _, pods := range by {
+				if first || pods < lowest {
+					lowest, first = pods, false
+				}
+			}
+			if diff := cmp.Diff([]int{len(by), lowest, by[host]}, []int{trial.Domains(), trial.Min(), trial.Pods(host)}); diff != "" {
+				t.Fatalf("%v (-want +got):\n%s", by, diff)
+			}
+		}
+	})
+}
