@@ -82,7 +82,8 @@ func ask(ctx context.Context, client Discovery) ([]featuregate.Feature, error) {
 	backoff := wait.Backoff{Duration: 250 * time.Millisecond, Factor: 2, Cap: 5 * time.Second, Steps: 1 << 16}
 	deadline, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
-	err := wait.ExponentialBackoffWithContext(deadline, backoff, func(context.Context) (bool, error) {
+	// ExponentialBackoffWithContext would give up at the first delay of Cap.
+	err := backoff.DelayFunc().Until(deadline, true, true, func(context.Context) (bool, error) {
 		missing, last = Missing(client, Requirements())
 		if last != nil {
 			logger.Info("The API server does not answer yet", "err", last)

@@ -3,12 +3,15 @@ package preflight
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"net/http"
 	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/spf13/cobra"
@@ -273,6 +276,30 @@ func TestAskAgain(t *testing.T) {
 	}
 	if asked < 2 {
 		t.Errorf("asked %d times", asked)
+	}
+}
+
+// deaf is an API server that answers the last of so many questions.
+type deaf struct{ questions, asked int }
+
+func (d *deaf) ServerResourcesForGroupVersion(string) (*metav1.APIResourceList, error) {
+	if d.asked++; d.asked < d.questions {
+		return nil, errors.New("no answer")
+	}
+	return &metav1.APIResourceList{}, nil
+}
+
+// TestAskForAsLongAsItSays: it asks every few seconds until patience ends, and says so only then.
+func TestAskForAsLongAsItSays(t *testing.T) {
+	for questions, wantErr := range map[int]bool{20: false, 1000: true} {
+		synctest.Test(t, func(t *testing.T) {
+			started := time.Now()
+			api := &deaf{questions: questions}
+			_, err := ask(t.Context(), api)
+			if waited := time.Since(started); (err != nil) != wantErr || wantErr && waited != patience {
+				t.Errorf("after %d of %d questions and %v: error %v, want one: %t", api.asked, questions, waited, err, wantErr)
+			}
+		})
 	}
 }
 

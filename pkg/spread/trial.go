@@ -70,7 +70,7 @@ func (t *Trial) Min() int {
 	if len(t.changes) == 0 {
 		return t.Counts.Min()
 	}
-	lowest, any := t.unchangedMin()
+	lowest, found := t.unchangedMin()
 	for i := range t.changes {
 		c := &t.changes[i]
 		if !c.stands {
@@ -80,8 +80,8 @@ func (t *Trial) Min() int {
 		if c.id != absent {
 			n += t.at(c.id)
 		}
-		if !any || n < lowest {
-			lowest, any = n, true
+		if !found || n < lowest {
+			lowest, found = n, true
 		}
 	}
 	return lowest
@@ -97,17 +97,17 @@ func (t *Trial) unchangedMin() (int, bool) {
 	if t.domains <= t.kept {
 		return 0, false
 	}
-	lowest, any := 0, false
+	lowest, found := 0, false
 	for id := range t.nodes {
 		id := int32(id)
 		if !t.standing(id) || t.changed(id) {
 			continue
 		}
-		if n := t.at(id); !any || n < lowest {
-			lowest, any = n, true
+		if n := t.at(id); !found || n < lowest {
+			lowest, found = n, true
 		}
 	}
-	return lowest, any
+	return lowest, found
 }
 
 func (t *Trial) changed(id int32) bool {

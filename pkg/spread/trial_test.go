@@ -41,3 +41,18 @@ func TestTrialOfManyDomains(t *testing.T) {
 		}
 	})
 }
+
+// TestTrialOfTheLowestDomains: a dry run that raises all domains that Counts keeps at hand looks at the others.
+func TestTrialOfTheLowestDomains(t *testing.T) {
+	s := cluster(7, 0)
+	for i := range s.nodes {
+		s.touch(i, int64(100+i), 7-i)
+	}
+	trial := s.counts(NewCache(1), "k")[1].Try()
+	for i, want := range []int{2, 3, 4, 5, 6, 7, 11} {
+		trial.Add(fmt.Sprintf("n%05d", 6-i), 10, true)
+		if got := trial.Min(); got != want {
+			t.Errorf("%d domains raised: minimum %d, want %d", i+1, got, want)
+		}
+	}
+}

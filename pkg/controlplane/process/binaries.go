@@ -137,7 +137,8 @@ type Scheduler struct {
 
 // StartScheduler runs the scheduler with its probes on a free loopback port and
 // returns when /readyz is ok: its informers and their handlers are in sync.
-// Under leader election it may not be the leader yet.
+// Under leader election it may not be the leader yet. Its state endpoint is off unless Args give it an address: several
+// schedulers run on one machine.
 func StartScheduler(ctx context.Context, c SchedulerConfig) (*Scheduler, error) {
 	port, err := FreePort()
 	if err != nil {
@@ -146,7 +147,7 @@ func StartScheduler(ctx context.Context, c SchedulerConfig) (*Scheduler, error) 
 	url := "https://127.0.0.1:" + strconv.Itoa(port)
 	p, err := Start(ctx, Config{
 		Path:     c.Binary,
-		Args:     append(slices.Clone(c.Args), "--bind-address=127.0.0.1", "--secure-port="+strconv.Itoa(port)),
+		Args:     slices.Concat([]string{"--gpu-state-bind-address=0"}, c.Args, []string{"--bind-address=127.0.0.1", "--secure-port=" + strconv.Itoa(port)}),
 		LogFile:  c.LogFile,
 		ReadyURL: url + "/readyz",
 	})

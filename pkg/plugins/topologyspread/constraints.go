@@ -121,7 +121,7 @@ func matches(s labels.Selector, pod *v1.Pod) int {
 // includes reports whether the constraint counts a node for the pod, by its node inclusion policies.
 func (p *Plugin) includes(logger klog.Logger, c *constraint, pod *v1.Pod, node *v1.Node, affinity *nodeaffinity.RequiredNodeAffinity) bool {
 	if c.honorAffinity {
-		if match, _ := affinity.Match(node); !match { // a term that cannot be read matches nothing
+		if match, err := affinity.Match(node); err != nil || !match { // a term that cannot be read matches nothing
 			return false
 		}
 	}

@@ -126,11 +126,12 @@ func (p *Plugin) countsAnew(pod *v1.Pod, constraints []constraint, before, after
 		return true // the fabric that the gang must fit into may have changed
 	}
 	affinity := nodeaffinity.GetRequiredNodeAffinity(pod)
-	was, _ := affinity.Match(before)
-	is, _ := affinity.Match(after)
+	was, wasErr := affinity.Match(before)
+	is, isErr := affinity.Match(after)
+	other := was != is || (wasErr == nil) != (isErr == nil)
 	for i := range constraints {
 		c := &constraints[i]
-		if before.Labels[c.key] != after.Labels[c.key] || c.honorAffinity && was != is {
+		if before.Labels[c.key] != after.Labels[c.key] || c.honorAffinity && other {
 			return true
 		}
 	}

@@ -139,6 +139,15 @@ func TestZonesCountGangs(t *testing.T) {
 	}
 }
 
+func (f *fixture) info(t *testing.T, name string) fwk.NodeInfo {
+	t.Helper()
+	info, err := f.snapshot.Get(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return info
+}
+
 // TestDryRunMovesGangs: a gang leaves a zone with its last pod there, and comes with its first; the pod's own does not count.
 func TestDryRunMovesGangs(t *testing.T) {
 	nodes := racks(4, 1)
@@ -151,13 +160,6 @@ func TestDryRunMovesGangs(t *testing.T) {
 	state := framework.NewCycleState()
 	if _, status := f.PreFilter(f.ctx, state, pod, infos); !status.IsSuccess() {
 		t.Fatal(status)
-	}
-	info := func(name string) fwk.NodeInfo {
-		i, err := f.snapshot.Get(name)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return i
 	}
 	run := state.Clone()
 	zone1 := func() int {
@@ -191,7 +193,7 @@ func TestDryRunMovesGangs(t *testing.T) {
 		if step.add {
 			do = f.AddPod
 		}
-		if status := do(f.ctx, run, pod, p, info(step.node)); !status.IsSuccess() {
+		if status := do(f.ctx, run, pod, p, f.info(t, step.node)); !status.IsSuccess() {
 			t.Fatal(status)
 		}
 		if got := zone1(); got != step.want {
