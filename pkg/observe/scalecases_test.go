@@ -23,7 +23,9 @@ func TestCaseB158NothingIsLeftOfChurn(t *testing.T) {
 		faulty := node.DeepCopy()
 		faulty.Annotations["gputopology.io/topology"] = "{"
 		w.putNode(t, faulty)
-		w.putNode(t, node)
+		if round%2 == 0 {
+			w.putNode(t, node) // the others are faulty when they go
+		}
 		w.passingPods(t, name, round)
 		w.CatchUp(name, int64(round+1))
 		remove(t, w.nodeStore, w.nodeHandler(), node)

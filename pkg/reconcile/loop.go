@@ -176,6 +176,7 @@ func (l *Loop) Sweep() int {
 			s.done(repairs[i])
 		}
 	}
+	s.contradictions(repairs)
 	l.before = after
 	l.memory.tidy()
 	if s.freed && l.Freed != nil {

@@ -52,7 +52,7 @@ func (s *sweep) nodes() int {
 		if after != nil && after.Quarantined {
 			quarantined[after.Name] = true
 			if !s.quarantined[after.Name] {
-				repairs = append(repairs, Repair{Kind: Quarantine, Node: after.Name, Detail: after.Quarantine()})
+				repairs = append(repairs, quarantine(after))
 			}
 		}
 	}
@@ -73,6 +73,21 @@ func (s *sweep) nodes() int {
 		s.done(r)
 	}
 	return len(met)
+}
+
+func quarantine(a *ledger.NodeGPUAllocation) Repair {
+	return Repair{Kind: Quarantine, Node: a.Name, Detail: a.Quarantine()}
+}
+
+// contradictions notes the nodes that repairs have put in quarantine.
+func (s *sweep) contradictions(repairs []Repair) {
+	for i := range repairs {
+		a := s.Ledger.Node(repairs[i].Node)
+		if a != nil && a.Quarantined && !s.quarantined[a.Name] {
+			s.quarantined[a.Name] = true
+			s.done(quarantine(a))
+		}
+	}
 }
 
 // judge adds what reading a node again has repaired.

@@ -348,3 +348,44 @@ func TestComparisonsAreBounded(t *testing.T) {
 		t.Errorf("cards %s are not known, %d are free", a.Foreign, a.Free.Len())
 	}
 }
+
+// TestRepairIsVoidOnceThingsChanged: an event comes between the plan and its repair.
+func TestRepairIsVoidOnceThingsChanged(t *testing.T) {
+	h := holding("p", "n1", 0)
+	tests := map[string]struct {
+		kind   Kind
+		before func(w *world)
+		event  func(w *world)
+	}{
+		"orphan is back":            {Orphan, func(w *world) { w.must(w.Ledger.Adopt(h)) }, func(w *world) { w.put(w.podStore, boundPod(t, h, 1)) }},
+		"orphan was released":       {Orphan, func(w *world) { w.must(w.Ledger.Adopt(h)) }, func(w *world) { w.Ledger.Release("p") }},
+		"orphan holds other cards":  {Orphan, func(w *world) { w.must(w.Ledger.Assume(h)) }, func(w *world) { w.Ledger.Forget("p"); w.must(w.Ledger.Assume(holding("p", "n1", 1))) }},
+		"orphan takes off":          {Orphan, func(w *world) { w.must(w.Ledger.Assume(h)) }, func(w *world) { w.flying["p"] = true }},
+		"expired is bound":          {Expired, func(w *world) { w.must(w.Ledger.Assume(h)) }, func(w *world) { w.put(w.podStore, boundPod(t, h, 1)) }},
+		"expired is gone":           {Expired, func(w *world) { w.must(w.Ledger.Assume(h)) }, func(*world) {}},
+		"missing was charged":       {Missing, func(w *world) { w.put(w.podStore, boundPod(t, h, 1)) }, func(w *world) { w.must(w.Ledger.Adopt(h)) }},
+		"missing is gone":           {Missing, func(*world) {}, func(*world) {}},
+		"missing was released":      {Missing, func(w *world) { w.put(w.podStore, boundPod(t, h, 1)) }, func(w *world) { w.Ledger.Release("p") }},
+		"tombstone was forgotten":   {Tombstone, func(w *world) { w.put(w.podStore, boundPod(t, h, 1)) }, func(*world) {}},
+		"unconfirmed was confirmed": {Unconfirmed, func(w *world) { w.must(w.Ledger.Assume(h)); w.put(w.podStore, boundPod(t, h, 1)) }, func(w *world) { w.Ledger.Confirm("p") }},
+		"edited is gone":            {Edited, func(w *world) { w.must(w.Ledger.Adopt(h)) }, func(*world) {}},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t, observe.Options{})
+			w.node("n1")
+			w.sweep()
+			tt.before(w)
+			planned, _ := w.Ledger.Entry("p")
+			tt.event(w)
+			before := entriesOf(w.Ledger)
+			s := newSweep(w.Loop)
+			if s.mend(&Repair{Kind: tt.kind, UID: "p", Pod: "ns/p", Node: "n1", Revision: planned.Revision}) {
+				t.Error("it was made all the same")
+			}
+			if d := cmp.Diff(before, entriesOf(w.Ledger)); d != "" || s.freed {
+				t.Errorf("freed: %t; the ledger changed (-before +after):\n%s", s.freed, d)
+			}
+		})
+	}
+}

@@ -9,8 +9,6 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-
-	"github.com/gputopology/gpu-topology-scheduler/pkg/reconcile"
 )
 
 func recoverySection(t *testing.T, title string) string {
@@ -37,17 +35,6 @@ func firstColumn(section string) []string {
 	}
 	slices.Sort(words)
 	return words
-}
-
-func TestRecoveryNamesEveryKindOfRepair(t *testing.T) {
-	var want []string
-	for _, kind := range reconcile.Kinds() {
-		want = append(want, string(kind))
-	}
-	slices.Sort(want)
-	if diff := cmp.Diff(want, firstColumn(recoverySection(t, "The sweep"))); diff != "" {
-		t.Errorf("kinds of repairs (-code +docs/recovery.md):\n%s", diff)
-	}
 }
 
 // Metrics are declared in one package, each by its name in quotes.
