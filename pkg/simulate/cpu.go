@@ -1,10 +1,11 @@
 package simulate
 
 import (
-	"bufio"
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"strconv"
 	"strings"
@@ -38,24 +39,42 @@ func metricsClient(admin *rest.Config) (*http.Client, error) {
 }
 
 // cpuSeconds asks the server at an address for the CPU time that its process has used.
-func cpuSeconds(ctx context.Context, client *http.Client, url string) (seconds float64, err error) {
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url+"/metrics", http.NoBody)
+func cpuSeconds(ctx context.Context, client *http.Client, url string) (float64, error) {
+	text, err := scrape(ctx, client, url)
 	if err != nil {
 		return 0, err
 	}
-	response, err := client.Do(request)
-	if err != nil {
-		return 0, err
-	}
-	defer func() { err = errors.Join(err, response.Body.Close()) }()
-	if response.StatusCode != http.StatusOK {
-		return 0, fmt.Errorf("%s/metrics: %s", url, response.Status)
-	}
-	lines := bufio.NewScanner(response.Body)
-	for lines.Scan() {
-		if value, ok := strings.CutPrefix(lines.Text(), cpuMetric); ok {
+	for line := range bytes.Lines(text) {
+		if value, ok := strings.CutPrefix(string(line), cpuMetric); ok {
 			return strconv.ParseFloat(strings.TrimSpace(value), 64)
 		}
 	}
-	return 0, errors.Join(lines.Err(), fmt.Errorf("%s/metrics: no %s", url, cpuMetric))
+	return 0, fmt.Errorf("%s/metrics: no %s", url, cpuMetric)
+}
+
+// SchedulerMetrics returns the metrics of the running scheduler, in the text format of Prometheus.
+func (c *Cluster) SchedulerMetrics(ctx context.Context) ([]byte, error) {
+	client, err := metricsClient(c.admin)
+	if err != nil {
+		return nil, err
+	}
+	defer client.CloseIdleConnections()
+	return scrape(ctx, client, c.schedulerURL)
+}
+
+// scrape reads the metrics of the server at an address.
+func scrape(ctx context.Context, client *http.Client, url string) (text []byte, err error) {
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url+"/metrics", http.NoBody)
+	if err != nil {
+		return nil, err
+	}
+	response, err := client.Do(request)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, response.Body.Close()) }()
+	if response.StatusCode != http.StatusOK {
+		return nil, fmt.Errorf("%s/metrics: %s", url, response.Status)
+	}
+	return io.ReadAll(response.Body)
 }

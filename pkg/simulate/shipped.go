@@ -35,12 +35,14 @@ const (
 )
 
 // ownPlugins are the plugins of this module; the default profile knows none of them.
-var ownPlugins = []string{"Coscheduling", "GPUTopology", fabricPlugin}
+var ownPlugins = []string{"Coscheduling", "GPUTopology", fabricPlugin, spreadPlugin}
 
 const (
 	// fabricPlugin knows the fabric. Where it runs it stands in for stockPlacements of the default profile.
 	fabricPlugin    = "NCCLTopology"
 	stockPlacements = "TopologyPlacementGenerator"
+	// spreadPlugin stands in for PodTopologySpread.
+	spreadPlugin = "PodTopologySpreadTuned"
 )
 
 // aboutOwnPods are the kinds that say how the scheduler's own pods run. A simulated cluster has none: the scheduler is

@@ -182,7 +182,7 @@ func TestDerivedConfigsAreValid(t *testing.T) {
 		wantPlugins []string
 	}{
 		"as it ships":     {[]change{withKubeconfig("/tmp/k")}, ownPlugins},
-		"without fabric":  {[]change{WithoutFabric, withKubeconfig("/tmp/k")}, []string{"Coscheduling", "GPUTopology"}},
+		"without fabric":  {[]change{WithoutFabric, withKubeconfig("/tmp/k")}, []string{"Coscheduling", "GPUTopology", spreadPlugin}},
 		"without plugins": {[]change{WithoutPlugins, withKubeconfig("/tmp/k")}, nil},
 	} {
 		text, err := deriveConfig(shipped, tc.changes...)

@@ -260,12 +260,8 @@ func TestNativeGangStaysOffKeptNodes(t *testing.T) {
 	c := startNativeCluster(t)
 	c.createNodes(t, nodes("n", 2, testkit.N8s)...)
 	r, _ := startNativeReplica(t, c, func(loaded *schedconfig.KubeSchedulerConfiguration) {
-		for _, plugin := range loaded.Profiles[0].PluginConfig {
-			if args, ok := plugin.Args.(*config.CoschedulingArgs); ok {
-				once := int32(1)
-				args.TurnAfter = &once
-			}
-		}
+		once := int32(1)
+		gangArgs(loaded, func(args *config.CoschedulingArgs) { args.TurnAfter = &once })
 	})
 	c.createPods(t, testkit.Pod(namespace, "solo", testkit.GPUs(4)))
 	c.waitBound(t, "solo")

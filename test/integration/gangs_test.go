@@ -135,6 +135,17 @@ func (r *replica) freeCards() int {
 	return free
 }
 
+// waitFree waits until exactly n cards are free.
+func (r *replica) waitFree(t *testing.T, n int) {
+	t.Helper()
+	eventually(t, fmt.Sprintf("%d cards free", n), func(context.Context) (bool, error) {
+		if free := r.freeCards(); free != n {
+			return false, fmt.Errorf("%d are free", free)
+		}
+		return true, nil
+	})
+}
+
 // bound counts the bound pods of a group.
 func (c *cluster) bound(ctx context.Context, group string) (int, error) {
 	list, err := c.client.CoreV1().Pods(namespace).List(ctx, metav1.ListOptions{LabelSelector: v1alpha1.PodGroupLabel + "=" + group})

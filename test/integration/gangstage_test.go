@@ -2,6 +2,7 @@ package integration
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"strings"
@@ -20,7 +21,6 @@ import (
 
 	"github.com/gputopology/gpu-topology-scheduler/pkg/apis/config"
 	"github.com/gputopology/gpu-topology-scheduler/pkg/apis/gputopology/v1alpha1"
-	"github.com/gputopology/gpu-topology-scheduler/pkg/plugins/coscheduling"
 )
 
 // stage is a cluster with a scheduler whose gangs a test has in hand.
@@ -58,18 +58,25 @@ func (s *stage) restart(t *testing.T, change ...func(*config.CoschedulingArgs)) 
 		configure: func(loaded *schedconfig.KubeSchedulerConfiguration) {
 			profile := &loaded.Profiles[0]
 			profile.Plugins.MultiPoint.Enabled = append(profile.Plugins.MultiPoint.Enabled, schedconfig.Plugin{Name: doormanName})
-			for i := range profile.PluginConfig {
-				args, ours := profile.PluginConfig[i].Args.(*config.CoschedulingArgs)
-				if profile.PluginConfig[i].Name != coscheduling.Name || !ours {
-					continue
-				}
+			gangArgs(loaded, func(args *config.CoschedulingArgs) {
 				args.BackoffInitial.Duration, args.BackoffMax.Duration = time.Hour, time.Hour
 				for _, c := range change {
 					c(args)
 				}
-			}
+			})
 		},
 	})
+}
+
+// gangArgs changes the arguments of Coscheduling in every profile: all must have the same.
+func gangArgs(loaded *schedconfig.KubeSchedulerConfiguration, change func(*config.CoschedulingArgs)) {
+	for i := range loaded.Profiles {
+		for _, plugin := range loaded.Profiles[i].PluginConfig {
+			if args, ours := plugin.Args.(*config.CoschedulingArgs); ours {
+				change(args)
+			}
+		}
+	}
 }
 
 // restless has gangs that failed try again at once.
@@ -105,6 +112,7 @@ const doormanName = "Doorman"
 type doorman struct {
 	mu     sync.Mutex
 	ask    func(pod *v1.Pod, node string) string
+	broken func(pod *v1.Pod) bool
 	handle fwk.Handle
 }
 
@@ -121,8 +129,11 @@ func (*doorman) Name() string { return doormanName }
 // Filter refuses the pod with what ask says, if anything. No other pod is tried before it answers.
 func (d *doorman) Filter(_ context.Context, _ fwk.CycleState, pod *v1.Pod, node fwk.NodeInfo) *fwk.Status {
 	d.mu.Lock()
-	ask := d.ask
+	ask, broken := d.ask, d.broken
 	d.mu.Unlock()
+	if broken != nil && broken(pod) {
+		return fwk.AsStatus(errors.New("the filter of the test cannot tell"))
+	}
 	if ask == nil {
 		return nil
 	}
@@ -137,6 +148,14 @@ func (d *doorman) set(ask func(pod *v1.Pod, node string) string) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.ask = ask
+}
+
+// breakDown has every cycle of the pods that are picked end with an error, which is no verdict: a plan is kept, and the
+// scheduler goes on with other pods. nil ends that.
+func (d *doorman) breakDown(broken func(pod *v1.Pod) bool) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.broken = broken
 }
 
 // waiting counts the pods at Permit whose names have the prefix.
@@ -208,12 +227,7 @@ func (b *bindings) answered() int {
 // waitFree waits until exactly n cards are free.
 func (s *stage) waitFree(t *testing.T, n int) {
 	t.Helper()
-	eventually(t, fmt.Sprintf("%d cards free", n), func(context.Context) (bool, error) {
-		if free := s.r.freeCards(); free != n {
-			return false, fmt.Errorf("%d are free", free)
-		}
-		return true, nil
-	})
+	s.r.waitFree(t, n)
 }
 
 // rest ends the rest of gangs until all pods are bound. A gang may fail once more, and rest again, before the scheduler's

@@ -261,11 +261,7 @@ func TestGangStatusExternal(t *testing.T) {
 		t.Fatal(err)
 	}
 	r := startReplica(t, c.config, replicaOptions{configure: func(loaded *schedconfig.KubeSchedulerConfiguration) {
-		for _, plugin := range loaded.Profiles[0].PluginConfig {
-			if args, ok := plugin.Args.(*config.CoschedulingArgs); ok {
-				args.Status = config.StatusExternal
-			}
-		}
+		gangArgs(loaded, func(args *config.CoschedulingArgs) { args.Status = config.StatusExternal })
 	}})
 	pods := members("a", 2, testkit.GPUs(1))
 	c.createPods(t, pods[0])

@@ -25,6 +25,7 @@ import (
 	"github.com/gputopology/gpu-topology-scheduler/pkg/plugins/coscheduling"
 	"github.com/gputopology/gpu-topology-scheduler/pkg/plugins/gputopology"
 	"github.com/gputopology/gpu-topology-scheduler/pkg/plugins/nccltopology"
+	"github.com/gputopology/gpu-topology-scheduler/pkg/plugins/topologyspread"
 	"github.com/gputopology/gpu-topology-scheduler/pkg/testkit"
 )
 
@@ -48,6 +49,7 @@ func pluginsOfShippedConfig(t *testing.T, change func(*schedconfig.KubeScheduler
 		scheduler.WithProfiles(loaded.Profiles...),
 		scheduler.WithFrameworkOutOfTreeRegistry(frameworkruntime.Registry{
 			gputopology.Name: gputopology.New(shared), coscheduling.Name: coscheduling.New(shared), nccltopology.Name: nccltopology.New(shared),
+			topologyspread.Name: topologyspread.New(shared),
 		}),
 	)
 	t.Cleanup(func() {

@@ -18,6 +18,30 @@ import (
 // are further flags.
 func (c *cluster) startBinary(t *testing.T, config *rest.Config, change func(map[string]any), args ...string) *process.Scheduler {
 	t.Helper()
+	path := c.schedulerConfig(t, config, change)
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	s, err := process.StartScheduler(ctx, process.SchedulerConfig{
+		Binary:  binary(t, "gpu-topology-scheduler"),
+		Args:    append([]string{"--config=" + path}, args...),
+		LogFile: c.schedulerLog(),
+	})
+	if err != nil {
+		t.Fatalf("start the scheduler: %v", err)
+	}
+	t.Cleanup(func() {
+		stopping, stopped := context.WithTimeout(context.Background(), patience)
+		defer stopped()
+		if err := s.Stop(stopping); err != nil {
+			t.Logf("stop the scheduler: %v", err)
+		}
+	})
+	return s
+}
+
+// schedulerConfig writes the shipped configuration, of which only the kubeconfig and what change does is changed.
+func (c *cluster) schedulerConfig(t *testing.T, config *rest.Config, change func(map[string]any)) string {
+	t.Helper()
 	dir := t.TempDir()
 	kubeconfig := filepath.Join(dir, "kubeconfig")
 	if err := access.WriteKubeconfig(kubeconfig, config); err != nil {
@@ -47,24 +71,7 @@ func (c *cluster) startBinary(t *testing.T, config *rest.Config, change func(map
 	if err := os.WriteFile(path, data, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
-	defer cancel()
-	s, err := process.StartScheduler(ctx, process.SchedulerConfig{
-		Binary:  binary(t, "gpu-topology-scheduler"),
-		Args:    append([]string{"--config=" + path}, args...),
-		LogFile: c.schedulerLog(),
-	})
-	if err != nil {
-		t.Fatalf("start the scheduler: %v", err)
-	}
-	t.Cleanup(func() {
-		stopping, stopped := context.WithTimeout(context.Background(), patience)
-		defer stopped()
-		if err := s.Stop(stopping); err != nil {
-			t.Logf("stop the scheduler: %v", err)
-		}
-	})
-	return s
+	return path
 }
 
 // schedulerLog is the log of the scheduler that startBinary started last.

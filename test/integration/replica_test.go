@@ -30,6 +30,7 @@ import (
 	"github.com/gputopology/gpu-topology-scheduler/pkg/plugins/coscheduling"
 	"github.com/gputopology/gpu-topology-scheduler/pkg/plugins/gputopology"
 	"github.com/gputopology/gpu-topology-scheduler/pkg/plugins/nccltopology"
+	"github.com/gputopology/gpu-topology-scheduler/pkg/plugins/topologyspread"
 	"github.com/gputopology/gpu-topology-scheduler/pkg/preflight"
 )
 
@@ -52,6 +53,8 @@ type replicaOptions struct {
 	wrap func(http.RoundTripper) http.RoundTripper
 	// clock replaces the engine's clock.
 	clock clock.WithTicker
+	// lead has the scheduler stand by until it is closed: it hears of everything and schedules nothing.
+	lead <-chan struct{}
 }
 
 // startReplica runs a scheduler until the test ends or stop is called.
@@ -83,6 +86,7 @@ func startReplica(t *testing.T, config *rest.Config, o replicaOptions) *replica 
 	registry[gputopology.Name] = gputopology.New(shared)
 	registry[coscheduling.Name] = coscheduling.New(shared)
 	registry[nccltopology.Name] = nccltopology.New(shared)
+	registry[topologyspread.Name] = topologyspread.New(shared)
 
 	broadcaster := events.NewBroadcaster(&events.EventSinkImpl{Interface: client.EventsV1()})
 	broadcaster.StartRecordingToSink(ctx.Done())
@@ -110,7 +114,16 @@ func startReplica(t *testing.T, config *rest.Config, o replicaOptions) *replica 
 	}
 	var running sync.WaitGroup
 	running.Add(1)
-	go func() { defer running.Done(); sched.Run(ctx) }()
+	go func() {
+		defer running.Done()
+		if o.lead != nil {
+			select {
+			case <-o.lead:
+			case <-ctx.Done():
+			}
+		}
+		sched.Run(ctx)
+	}()
 	r := &replica{engine: shared, stop: sync.OnceFunc(func() {
 		cancel()
 		running.Wait()

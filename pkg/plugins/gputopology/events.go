@@ -14,6 +14,7 @@ import (
 	schedutil "k8s.io/kubernetes/pkg/scheduler/util"
 
 	"github.com/gputopology/gpu-topology-scheduler/pkg/apis/gputopology/v1alpha1"
+	"github.com/gputopology/gpu-topology-scheduler/pkg/book"
 	"github.com/gputopology/gpu-topology-scheduler/pkg/inventory"
 	"github.com/gputopology/gpu-topology-scheduler/pkg/ledger"
 	"github.com/gputopology/gpu-topology-scheduler/pkg/request"
@@ -21,7 +22,7 @@ import (
 
 // EventsToRegister lists what can cure a rejection of this plugin:
 //
-//	a pod that held GPUs is gone       -> "used" cards come free; a contradiction between pods may end
+//	a pod that held GPUs is gone       -> "used" cards come free, enough of them; a contradiction between pods may end
 //	a bound pod's record is changed    -> cards set aside for a pod without one come free
 //	the pod itself is changed          -> a request that could not be read may be readable now
 //	a node is added or described anew  -> more, other or healthy cards
@@ -44,15 +45,33 @@ func (p *Plugin) EventsToRegister(context.Context) ([]fwk.ClusterEventWithHint, 
 	return events, nil
 }
 
-// afterPodDeleted queues when the pod that ended, or whose reservation was given back, held cards.
-func (p *Plugin) afterPodDeleted(_ klog.Logger, _ *v1.Pod, oldObj, _ any) (fwk.QueueingHint, error) {
+// afterPodDeleted queues when the pod that ended, or whose reservation was given back, held cards, and the waiting pod fits
+// that pod's node now: thousands of pods that wait for more than came free are left alone.
+func (p *Plugin) afterPodDeleted(_ klog.Logger, pod *v1.Pod, oldObj, _ any) (fwk.QueueingHint, error) {
 	ended, _, err := schedutil.As[*v1.Pod](oldObj, nil)
 	if err != nil {
 		return fwk.Queue, err
 	}
 	p.engine.Observer().PodChanged(ended)
 	cards, instances := request.FromPodForeign(ended)
-	return queueIf(cards > 0 || len(instances) > 0), nil
+	return queueIf((cards > 0 || len(instances) > 0) && p.mayFit(pod, ended.Spec.NodeName)), nil
+}
+
+// mayFit reports whether a waiting pod may fit the node as far as cards go. What goes by more than one node's cards, or
+// cannot be told, may.
+func (p *Plugin) mayFit(pod *v1.Pod, node string) bool {
+	if _, member := book.KeyOf(pod); member || pod.Spec.SchedulingGroup != nil || node == "" {
+		return true
+	}
+	a := p.engine.Ledger().Node(ledger.NodeName(node))
+	if a == nil || a.Topology == nil || a.Quarantined {
+		return true // it left, or the contradiction that this event may end is not derived anew yet
+	}
+	asked, err := p.requestOf(pod)
+	if err != nil || asked == nil {
+		return true
+	}
+	return p.engine.Chooser().Fits(&a.View, asked) == nil
 }
 
 // afterRecordChange queues when the allocation record of a bound pod reads differently now.

@@ -73,3 +73,39 @@ func TestEveryEventHasAHint(t *testing.T) {
 		}
 	}
 }
+
+// TestPodEndedHintLooksAtTheNode: of the pods that wait, those are woken that may use what came free.
+func TestPodEndedHintLooksAtTheNode(t *testing.T) {
+	f := newFixture(t, kit.Node("n1", kit.N8s("n1")))
+	holder := kit.Pod("ns", "holder", kit.UID("h"), kit.GPUs(4))
+	state, _ := f.cycle(t, holder)
+	if status := f.Reserve(f.ctx, state, holder, "n1"); !status.IsSuccess() {
+		t.Fatal(status)
+	}
+	ended := kit.Pod("ns", "ended", kit.UID("e"), kit.GPUs(4), kit.OnNode("n1"))
+	member := kit.Pod("ns", "m", kit.UID("m"), kit.GPUs(8))
+	member.Labels = map[string]string{v1alpha1.PodGroupLabel: "gang"}
+	tests := map[string]struct {
+		waiting, ended *v1.Pod
+		want           fwk.QueueingHint
+	}{
+		"what came free is enough":       {kit.Pod("ns", "w", kit.GPUs(4)), ended, fwk.Queue},
+		"a share fits":                   {kit.Pod("ns", "w", kit.VRAM(1000, 1)), ended, fwk.Queue},
+		"more is asked for":              {kit.Pod("ns", "w", kit.GPUs(5)), ended, fwk.QueueSkip},
+		"more than any node has":         {kit.Pod("ns", "w", kit.GPUs(16)), ended, fwk.QueueSkip},
+		"a share larger than a card":     {kit.Pod("ns", "w", kit.VRAM(1_000_000, 1)), ended, fwk.QueueSkip},
+		"a gang is planned over nodes":   {member, ended, fwk.Queue},
+		"the node is not known":          {kit.Pod("ns", "w", kit.GPUs(5)), kit.Pod("ns", "ended", kit.GPUs(4), kit.OnNode("n2")), fwk.Queue},
+		"the pod had no node":            {kit.Pod("ns", "w", kit.GPUs(5)), kit.Pod("ns", "ended", kit.GPUs(4)), fwk.Queue},
+		"a request that cannot be read":  {kit.Pod("ns", "w", kit.GPUs(1), kit.Annotate(v1alpha1.NUMAPolicyAnnotation, "?")), ended, fwk.Queue},
+		"a pod without GPUs came to end": {kit.Pod("ns", "w", kit.GPUs(4)), kit.Pod("ns", "ended", kit.OnNode("n1")), fwk.QueueSkip},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			got, err := f.afterPodDeleted(klog.Background(), tt.waiting, tt.ended, nil)
+			if err != nil || got != tt.want {
+				t.Errorf("hint is %v (%v), want %v", got, err, tt.want)
+			}
+		})
+	}
+}
