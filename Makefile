@@ -4,6 +4,7 @@ SHELL := bash
 
 KWOK_VERSION := v0.7.0
 GOLANGCI_LINT_VERSION := v2.15.0
+BENCHSTAT_VERSION := v0.0.0-20260908200009-22c9c6c9d4da
 ETCD_VERSION := $(shell sed -n 's|^[[:space:]]*go.etcd.io/etcd/server/v3 \(v[0-9.]*\)$$|\1|p' go.mod)
 
 # What the binaries say they are. The scheduler takes the Kubernetes release it behaves as from this string, so it begins
@@ -30,16 +31,18 @@ TEST_TIMEOUT ?= 20m
 TESTFLAGS ?=
 # These link kube-apiserver, which is upstream's to watch: they run as the binaries are built, so that it is compiled once.
 # test/fabric replays a real cluster in one goroutine, which the race detector would only slow down.
-SERVER := ./pkg/controlplane ./cmd/local-control-plane ./test/perf/gang ./test/fabric
-NOT_SERVER = $$(go list ./... | grep -vE '/(pkg/controlplane|cmd/local-control-plane|test/perf/gang|test/fabric)$$')
+SERVER := ./pkg/controlplane ./cmd/local-control-plane ./test/perf/scheduler ./test/fabric
+NOT_SERVER = $$(go list ./... | grep -vE '/(pkg/controlplane|cmd/local-control-plane|test/perf/scheduler|test/fabric)$$')
 
 BENCH ?= .
-BENCH_PACKAGES := $(patsubst %,./%/...,$(wildcard pkg/topology pkg/allocate pkg/ledger pkg/request pkg/record pkg/engine))
+BENCH_PACKAGES := $(patsubst %,./%/...,$(wildcard pkg/topology pkg/allocate pkg/ledger pkg/placement pkg/gang pkg/book pkg/spread pkg/request pkg/record pkg/engine pkg/plugins))
 
-# Of bench-gang and bench-perf: what is scheduled, which pods exist when a scheduler begins, and the labels of the sizes.
+# Of bench-gang: what is scheduled, which pods exist when a scheduler begins, by whom, and how often.
 BENCH_SIZE ?= 512Nodes_125Gangs
 BENCH_MODE ?= backlog
-PERF_LABELS ?= short
+BENCH_VARIANTS ?= no-decision,default,in-tree,crd,crd-flat,native
+BENCH_ROUNDS ?= 3
+export BENCH_ROUNDS
 
 export FUZZTIME ?= 30s
 
@@ -64,6 +67,13 @@ test: build ## Run every test, with the race detector where a C compiler is foun
 test-integration: build ## Run only the tests that start an API server, never from the test cache.
 	$(TEST) -timeout $(TEST_TIMEOUT) -count=1 $(TESTFLAGS) ./test/integration/... ./pkg/controlplane/process/...
 
+SEED ?= 1
+DURATION ?= 60s
+
+.PHONY: chaos
+chaos: build ## Try to make the scheduler lose a GPU or sell it twice, for DURATION (60s) from SEED (1), and print what happened.
+	$(STATIC) go test -vet=off ./test/chaos -run '^TestChaos$$' -count=1 -v -timeout 0 -chaos.seed=$(SEED) -chaos.duration=$(DURATION) $(CHAOSFLAGS)
+
 .PHONY: bench
 bench: ## Run the Go benchmarks of the core and of the engine; BENCH=REGEXP picks some.
 	$(STATIC) go test -run '^$$' -bench '$(BENCH)' -benchmem -timeout 60m $(BENCH_PACKAGES)
@@ -74,15 +84,30 @@ bench-throughput: build ## Bind 1000 GPU pods on 512 simulated nodes with our pl
 
 .PHONY: bench-gang
 bench-gang: build ## Schedule 125 gangs on 512 nodes by our plugins and by the in-tree ones, in turn, and print pods/s and CPU.
-	$(STATIC) go run ./test/perf/outside --binaries bin --size $(BENCH_SIZE) --mode $(BENCH_MODE) \
-	  --out bin/bench-gang-$(BENCH_SIZE)-$(BENCH_MODE).json
+	@mkdir -p bin/bench
+	$(STATIC) go run ./test/perf/outside --binaries bin --size $(BENCH_SIZE) --mode $(BENCH_MODE) --variants $(BENCH_VARIANTS) \
+	  --rounds $(BENCH_ROUNDS) --out bin/bench-gang-$(BENCH_SIZE)-$(BENCH_MODE).json \
+	  --run bin/bench/outside-$(BENCH_SIZE)-$(BENCH_MODE).json
 
-.PHONY: bench-perf
-bench-perf: bin/etcd ## Run the scheduler_perf workloads of gangs that take seconds; PERF_LABELS=performance runs the large ones.
-	@mkdir -p bin/perf
-	PATH="$(CURDIR)/bin:$$PATH" ARTIFACTS=$(CURDIR)/bin/perf KUBE_CACHE_MUTATION_DETECTOR=false $(STATIC) go test -vet=off \
-	  -run '^$$' -bench . -benchtime 1x -timeout 120m ./test/perf/gang \
-	  -perf-scheduling-label-filter=$(PERF_LABELS) -data-items-dir=$(CURDIR)/bin/perf
+.PHONY: bench-seed
+bench-seed: ## Schedule 1000 pods of 4 GPUs on 512 nodes by everything of ours, by the default scheduler, and by nobody: the ceiling.
+	$(MAKE) bench-gang BENCH_SIZE=512Nodes_125Gangs BENCH_VARIANTS=no-decision,default,crd
+
+.PHONY: bench-scheduler
+bench-scheduler: bin/etcd ## Run every workload of scheduler_perf in its small size; BENCH_SUITE=REGEXP picks some (Seed, Spread, ...).
+	$(STATIC) hack/bench-scheduler.sh short
+
+.PHONY: bench-scheduler-full
+bench-scheduler-full: bin/etcd ## The same in the full sizes, which takes hours.
+	$(STATIC) hack/bench-scheduler.sh performance
+
+.PHONY: bench-report
+bench-report: ## Write the tables of docs/benchmarks.md from what the runs left in bin/bench.
+	$(STATIC) go run ./test/perf/report table
+
+.PHONY: bench-check
+bench-check: bin/benchstat ## Compare the Go benchmarks of the tree with those of BASE=COMMIT, and fail where they are worse.
+	$(STATIC) hack/bench-check.sh '$(BASE)'
 
 .PHONY: demo
 demo: build ## Start a control plane with simulated GPU nodes, schedule pods and gangs on it and check every placement.
@@ -105,7 +130,7 @@ lint: bin/golangci-lint ## Run the linters alone.
 	$(STATIC) hack/verify-lint.sh
 
 .PHONY: tools
-tools: bin/golangci-lint bin/kwok bin/etcd ## Build the tools of other projects into bin/.
+tools: bin/golangci-lint bin/kwok bin/etcd bin/benchstat ## Build the tools of other projects into bin/.
 
 .PHONY: clean
 clean: ## Remove bin/; Go's own caches stay.
@@ -117,16 +142,18 @@ $(BINARIES): bin/%:
 	$(STATIC) go build -ldflags '$(LDFLAGS)' -o $@ ./cmd/$*
 
 # A tool is built once for each version: the file's name carries the version, bin/NAME points to it.
-.PHONY: bin/kwok bin/golangci-lint bin/etcd
+.PHONY: bin/kwok bin/golangci-lint bin/etcd bin/benchstat
 bin/kwok: bin/kwok-$(KWOK_VERSION)
 bin/golangci-lint: bin/golangci-lint-$(GOLANGCI_LINT_VERSION)
 bin/etcd: bin/etcd-$(ETCD_VERSION)
-bin/kwok bin/golangci-lint bin/etcd:
+bin/benchstat: bin/benchstat-$(BENCHSTAT_VERSION)
+bin/kwok bin/golangci-lint bin/etcd bin/benchstat:
 	@ln -sf $(notdir $<) $@
 
 bin/kwok-$(KWOK_VERSION): PACKAGE := sigs.k8s.io/kwok/cmd/kwok@$(KWOK_VERSION)
 bin/golangci-lint-$(GOLANGCI_LINT_VERSION): PACKAGE := github.com/golangci/golangci-lint/v2/cmd/golangci-lint@$(GOLANGCI_LINT_VERSION)
-bin/kwok-$(KWOK_VERSION) bin/golangci-lint-$(GOLANGCI_LINT_VERSION): bin/%:
+bin/benchstat-$(BENCHSTAT_VERSION): PACKAGE := golang.org/x/perf/cmd/benchstat@$(BENCHSTAT_VERSION)
+bin/kwok-$(KWOK_VERSION) bin/golangci-lint-$(GOLANGCI_LINT_VERSION) bin/benchstat-$(BENCHSTAT_VERSION): bin/%:
 	$(STATIC) GOBIN=$(CURDIR)/bin/.$* go install -ldflags '-s -w' $(PACKAGE)
 	@mv bin/.$*/$(firstword $(subst -v, ,$*)) $@
 	@rmdir bin/.$*

@@ -221,10 +221,13 @@ func (b *bench) measure(ctx context.Context, v *variant, pid int) (Round, error)
 		return Round{}, err
 	}
 	seconds, perThousand := seen.last.Sub(begin).Seconds(), 1000/float64(b.size.pods())
+	attempts := after.attempts.less(before.attempts)
 	return Round{
 		Variant: v.name, CreateSeconds: created.Seconds(), Seconds: seconds, PodsPerSecond: float64(b.size.pods()) / seconds,
 		SchedulerCPU: (after.scheduler - before.scheduler) * perThousand, ServerCPU: (after.server - before.server) * perThousand,
-		Writes: since(before.writes, after.writes),
+		AttemptP50: attempts.quantile(0.5) * 1000, AttemptP99: attempts.quantile(0.99) * 1000,
+		AlgorithmP99: after.algorithm.less(before.algorithm).quantile(0.99) * 1000,
+		Writes:       since(before.writes, after.writes),
 	}, nil
 }
 
@@ -273,10 +276,13 @@ func (b *bench) watch(ctx context.Context, want int) (func() (*binds, error), er
 	return func() (*binds, error) { err := <-done; return seen, err }, nil
 }
 
-// usage is the CPU time in seconds that the processes have used, and what the API server was asked to write.
+// usage is the CPU time in seconds that the processes have used, what the API server was asked to write, and how long the
+// scheduler's successful attempts took.
 type usage struct {
 	scheduler, server float64
 	writes            map[string]float64
+	// attempts and algorithm are the scheduler's.
+	attempts, algorithm histogram
 }
 
 func (b *bench) usage(ctx context.Context, pid int) (u usage, err error) {
@@ -286,8 +292,18 @@ func (b *bench) usage(ctx context.Context, pid int) (u usage, err error) {
 	if u.scheduler, err = cpuSeconds(pid); err != nil {
 		return usage{}, err
 	}
-	server, _ := b.cluster.PIDs()
-	u.server, err = cpuSeconds(server)
+	server, scheduler := b.cluster.PIDs()
+	if u.server, err = cpuSeconds(server); err != nil || scheduler == 0 {
+		return u, err
+	}
+	text, err := b.cluster.SchedulerMetrics(ctx)
+	if err != nil {
+		return usage{}, err
+	}
+	if u.attempts, err = parseHistogram(text, attemptMetric, `result="scheduled"`); err != nil {
+		return usage{}, err
+	}
+	u.algorithm, err = parseHistogram(text, algorithmMetric, "")
 	return u, err
 }
 

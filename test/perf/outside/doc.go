@@ -1,7 +1,7 @@
 // Command outside measures how fast gangs are scheduled and what that costs, with each program in a process of its own:
 // the API server, with etcd, is bin/local-control-plane; the scheduler is bin/gpu-topology-scheduler; this program
 // creates the objects and watches. So the CPU time of a scheduler is that of its process, which scheduler_perf
-// (test/perf/gang) cannot tell.
+// (test/perf/scheduler) cannot tell.
 //
 // # What is compared
 //
@@ -51,7 +51,7 @@
 // # Running
 //
 //	make bench-gang                                     512 nodes, a few minutes
-//	make bench-gang BENCH_SIZE=5000Nodes_100Gangs       or 5000Nodes_3Gangs, 32Nodes_8Gangs
+//	make bench-gang BENCH_SIZE=5000Nodes_100Gangs       or 5000Nodes_3Gangs, 256Nodes_60Gangs
 //	make bench-gang BENCH_MODE=arrival
 //	go run ./test/perf/outside --binaries bin --size 512Nodes_125Gangs --variants default,crd --rounds 5 --out bench.json
 //

@@ -77,7 +77,7 @@ func TestSpreadOf(t *testing.T) {
 
 func TestLeast(t *testing.T) {
 	want := map[string]Spread{
-		"32Nodes_8Gangs": {1, 1}, "512Nodes_125Gangs": {1, 1}, "5000Nodes_100Gangs": {2, 1}, "5000Nodes_3Gangs": {63, 8},
+		"256Nodes_60Gangs": {1, 1}, "512Nodes_125Gangs": {1, 1}, "5000Nodes_100Gangs": {2, 1}, "5000Nodes_3Gangs": {63, 8},
 	}
 	got := map[string]Spread{}
 	for i := range sizes {

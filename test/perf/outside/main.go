@@ -10,10 +10,11 @@ import (
 	"os/exec"
 	"os/signal"
 	"path/filepath"
-	"runtime"
 	"strings"
 	"syscall"
 	"time"
+
+	"github.com/gputopology/gpu-topology-scheduler/test/perf/results"
 )
 
 func main() {
@@ -57,7 +58,8 @@ func runBinder(ctx context.Context, args []string) error {
 
 // options are the command line.
 type options struct {
-	binaries, out string
+	args               []string
+	binaries, out, run string
 	// gates are further feature gates for the schedulers with our plugins.
 	gates    string
 	size     size
@@ -68,11 +70,12 @@ type options struct {
 }
 
 func parse(args []string) (*options, error) {
-	o := &options{}
+	o := &options{args: args}
 	flags := flag.NewFlagSet("outside", flag.ContinueOnError)
 	flags.StringVar(&o.binaries, "binaries", "bin", "`directory` of the binaries")
 	flags.StringVar(&o.out, "out", "", "`file` for everything as JSON")
-	name := flags.String("size", "512Nodes_125Gangs", "what is scheduled: 32Nodes_8Gangs, 512Nodes_125Gangs, 5000Nodes_100Gangs or 5000Nodes_3Gangs")
+	flags.StringVar(&o.run, "run", "", "`file` for the medians, as test/perf/report reads them")
+	name := flags.String("size", "512Nodes_125Gangs", "what is scheduled: 256Nodes_60Gangs, 512Nodes_125Gangs, 5000Nodes_100Gangs or 5000Nodes_3Gangs")
 	clock := flags.String("mode", string(backlog), "which pods exist when a scheduler begins: all ("+string(backlog)+") or none ("+string(arrival)+")")
 	list := flags.String("variants", strings.Join(variantNames(), ","), "what is compared, separated by commas")
 	flags.StringVar(&o.gates, "gates", "", "further feature `gates` for the schedulers with our plugins, as NAME=true,NAME=false: for experiments")
@@ -101,7 +104,7 @@ func parse(args []string) (*options, error) {
 
 // run measures and reports.
 func run(ctx context.Context, o *options, out io.Writer) (err error) {
-	report := Report{Time: time.Now().UTC().Format(time.RFC3339), Size: o.size, Mode: o.mode, Gates: o.gates, Machine: thisMachine()}
+	report := Report{Time: time.Now().UTC().Format(time.RFC3339), Size: o.size, Mode: o.mode, Gates: o.gates, Machine: results.ThisMachine()}
 	if report.Version, err = version(ctx, o.binaries); err != nil {
 		return err
 	}
@@ -134,8 +137,14 @@ func run(ctx context.Context, o *options, out io.Writer) (err error) {
 		}
 	}
 	report.Medians = summarize(variantNames(), o.size.pods(), report.Rounds)
+	report.Command = "go run ./test/perf/outside " + strings.Join(o.args, " ")
 	if err := report.write(o.out, out); err != nil {
 		return err
+	}
+	if o.run != "" {
+		if err := results.Write(o.run, []results.Run{report.result()}); err != nil {
+			return err
+		}
 	}
 	return o.limits.check(report.Medians)
 }
@@ -167,19 +176,4 @@ func version(ctx context.Context, binaries string) (string, error) {
 		return "", fmt.Errorf("gpu-topology-scheduler --version: %w: run `make build`, or name the directory with --binaries", err)
 	}
 	return strings.TrimSpace(string(text)), nil
-}
-
-// thisMachine reads what Linux says of itself; empty where it says nothing.
-func thisMachine() Machine {
-	m := Machine{CPU: "unknown CPU", Cores: runtime.NumCPU(), OS: runtime.GOOS + "/" + runtime.GOARCH, Go: runtime.Version()}
-	if text, err := os.ReadFile("/proc/cpuinfo"); err == nil {
-		if _, rest, ok := strings.Cut(string(text), "model name"); ok {
-			line, _, _ := strings.Cut(rest, "\n")
-			m.CPU = strings.TrimLeft(line, "\t :")
-		}
-	}
-	if text, err := os.ReadFile("/proc/loadavg"); err == nil {
-		m.Load, _, _ = strings.Cut(string(text), " ")
-	}
-	return m
 }

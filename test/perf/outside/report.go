@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 	"text/tabwriter"
+
+	"github.com/gputopology/gpu-topology-scheduler/test/perf/results"
 )
 
 // Round is what one run of one variant measured.
@@ -20,6 +22,12 @@ type Round struct {
 	// SchedulerCPU and ServerCPU are seconds per 1000 pods, of the scheduler and of API server and etcd together.
 	SchedulerCPU float64 `json:"schedulerCPU"`
 	ServerCPU    float64 `json:"serverCPU"`
+	// AttemptP50 and AttemptP99 are quantiles of the scheduler's successful attempts in milliseconds, binding included, by its
+	// own histogram; 0 where there is no scheduler.
+	AttemptP50 float64 `json:"attemptP50,omitempty"`
+	AttemptP99 float64 `json:"attemptP99,omitempty"`
+	// AlgorithmP99 is that of the time in which a node was chosen for a pod.
+	AlgorithmP99 float64 `json:"algorithmP99,omitempty"`
 	Spread
 	// Writes is what the API server was asked to write in that time, by verb, resource and, where it was refused, code.
 	// This program's own creations are in it.
@@ -38,11 +46,12 @@ func (r *Round) writesPerPod(pods int) float64 {
 // Summary is the median of a variant's rounds.
 type Summary struct {
 	Round
-	// RateRatio and CPURatio are PodsPerSecond and SchedulerCPU divided by those of the baseline, OfCeiling is
+	// RateRatio, CPURatio and P99Ratio are PodsPerSecond, SchedulerCPU and AttemptP99 divided by those of the baseline, OfCeiling is
 	// PodsPerSecond divided by that of the ceiling; 0 where the run had none. OfFlat, which only ours has, is
 	// PodsPerSecond divided by that of ours without the fabric.
 	RateRatio float64 `json:"rateRatio,omitempty"`
 	CPURatio  float64 `json:"cpuRatio,omitempty"`
+	P99Ratio  float64 `json:"p99Ratio,omitempty"`
 	OfCeiling float64 `json:"ofCeiling,omitempty"`
 	OfFlat    float64 `json:"ofFlat,omitempty"`
 	// WritesPerPod is the number of Writes for each pod.
@@ -53,24 +62,15 @@ type Summary struct {
 type Report struct {
 	Time string `json:"time"`
 	// Version is what the scheduler says it is: the Kubernetes release and the commit.
-	Version string  `json:"version"`
-	Machine Machine `json:"machine"`
-	Size    size    `json:"size"`
-	Mode    mode    `json:"mode"`
+	Version string          `json:"version"`
+	Command string          `json:"command"`
+	Machine results.Machine `json:"machine"`
+	Size    size            `json:"size"`
+	Mode    mode            `json:"mode"`
 	// Gates are further feature gates of the schedulers with our plugins.
 	Gates   string    `json:"gates,omitempty"`
 	Rounds  []Round   `json:"rounds"`
 	Medians []Summary `json:"medians"`
-}
-
-// Machine is what the figures were measured on.
-type Machine struct {
-	CPU   string `json:"cpu"`
-	Cores int    `json:"cores"`
-	OS    string `json:"os"`
-	Go    string `json:"go"`
-	// Load is the load average of the minute before the run: what else the machine had to do.
-	Load string `json:"load"`
 }
 
 // summarize returns the medians of every variant, in the order of first appearance in names.
@@ -88,6 +88,9 @@ func summarize(names []string, pods int, rounds []Round) []Summary {
 			PodsPerSecond: median(mine, func(r *Round) float64 { return r.PodsPerSecond }),
 			SchedulerCPU:  median(mine, func(r *Round) float64 { return r.SchedulerCPU }),
 			ServerCPU:     median(mine, func(r *Round) float64 { return r.ServerCPU }),
+			AttemptP50:    median(mine, func(r *Round) float64 { return r.AttemptP50 }),
+			AttemptP99:    median(mine, func(r *Round) float64 { return r.AttemptP99 }),
+			AlgorithmP99:  median(mine, func(r *Round) float64 { return r.AlgorithmP99 }),
 			Spread: Spread{
 				Leaves: median(mine, func(r *Round) float64 { return r.Leaves }),
 				Spines: median(mine, func(r *Round) float64 { return r.Spines }),
@@ -100,6 +103,7 @@ func summarize(names []string, pods int, rounds []Round) []Summary {
 		if base != nil {
 			s.RateRatio = quotient(s.PodsPerSecond, base.PodsPerSecond)
 			s.CPURatio = quotient(s.SchedulerCPU, base.SchedulerCPU)
+			s.P99Ratio = quotient(s.AttemptP99, base.AttemptP99)
 		}
 		if top != nil {
 			s.OfCeiling = quotient(s.PodsPerSecond, top.PodsPerSecond)
@@ -132,8 +136,7 @@ func median(rounds []Round, figure func(*Round) float64) float64 {
 	for i := range rounds {
 		all[i] = figure(&rounds[i])
 	}
-	slices.Sort(all)
-	return (all[(len(all)-1)/2] + all[len(all)/2]) / 2
+	return results.Median(all)
 }
 
 // table writes the medians for readers.
@@ -145,13 +148,13 @@ func (r *Report) table(out io.Writer) error {
 		r.Size.Nodes, machine.Count, r.Size.Gangs, r.Size.Members, r.Size.GPUs, r.Mode, len(r.Rounds)/max(1, len(r.Medians)))
 	fmt.Fprintf(&text, "%d nodes a leaf, %d leaves a spine; alone on empty nodes a gang has %.0f leaves and %.0f spines\n\n",
 		nodesPerLeaf, leavesPerSpine, least.Leaves, least.Spines)
-	text.WriteString("VARIANT\tPODS/S\tx DEFAULT\tOF CEILING\tOF FLAT\tSCHEDULER CPU s/1000 pods\tx DEFAULT\tAPI SERVER CPU s/1000 pods\t" +
+	text.WriteString("VARIANT\tPODS/S\tx DEFAULT\tOF CEILING\tOF FLAT\tSCHEDULER CPU s/1000 pods\tx DEFAULT\tAPI SERVER CPU s/1000 pods\tATTEMPT P99 ms\tx DEFAULT\t" +
 		"WRITES/POD\tLEAVES/GANG\tSPINES/GANG\n")
 	for i := range r.Medians {
 		s := &r.Medians[i]
-		fmt.Fprintf(&text, "%s\t%.0f\t%s\t%s\t%s\t%.2f\t%s\t%.2f\t%.1f\t%s\t%s\n",
+		fmt.Fprintf(&text, "%s\t%.0f\t%s\t%s\t%s\t%.2f\t%s\t%.2f\t%s\t%s\t%.1f\t%s\t%s\n",
 			s.Variant, s.PodsPerSecond, ratio(s.RateRatio), ratio(s.OfCeiling), ratio(s.OfFlat), s.SchedulerCPU, ratio(s.CPURatio), s.ServerCPU,
-			s.WritesPerPod, ratio(s.Leaves), ratio(s.Spines))
+			ratio(s.AttemptP99), ratio(s.P99Ratio), s.WritesPerPod, ratio(s.Leaves), ratio(s.Spines))
 	}
 	if r.Gates != "" {
 		fmt.Fprintf(&text, "\nwith our plugins: %s\n", r.Gates)

@@ -6,19 +6,21 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/gputopology/gpu-topology-scheduler/test/perf/results"
 )
 
 // rounds are two of the baseline, three of ours, one of ours without the fabric and one of the ceiling.
 func rounds() []Round {
 	asked := map[string]int{"POST pods": 100, "POST pods/binding": 100, "POST events": 50}
 	return []Round{
-		{Variant: baseline, PodsPerSecond: 100, SchedulerCPU: 4, ServerCPU: 5, Seconds: 10, CreateSeconds: 1},
+		{Variant: baseline, PodsPerSecond: 100, SchedulerCPU: 4, ServerCPU: 5, AttemptP50: 2, AttemptP99: 100, Seconds: 10, CreateSeconds: 1},
 		{Variant: ours, PodsPerSecond: 900, SchedulerCPU: 1, ServerCPU: 4, Spread: Spread{Leaves: 1, Spines: 1}},
-		{Variant: ours, PodsPerSecond: 300, SchedulerCPU: 2, ServerCPU: 3, Spread: Spread{Leaves: 1.5, Spines: 1}},
+		{Variant: ours, PodsPerSecond: 300, SchedulerCPU: 2, ServerCPU: 3, AttemptP99: 30, Spread: Spread{Leaves: 1.5, Spines: 1}},
 		{Variant: ceiling, PodsPerSecond: 600, SchedulerCPU: 0.4, ServerCPU: 3, Writes: asked},
-		{Variant: ours, PodsPerSecond: 200, SchedulerCPU: 9, ServerCPU: 8, Spread: Spread{Leaves: 2, Spines: 1.25}},
+		{Variant: ours, PodsPerSecond: 200, SchedulerCPU: 9, ServerCPU: 8, AttemptP99: 60, Spread: Spread{Leaves: 2, Spines: 1.25}},
 		{Variant: flat, PodsPerSecond: 400, SchedulerCPU: 1, ServerCPU: 8, Spread: Spread{Leaves: 7, Spines: 3}},
-		{Variant: baseline, PodsPerSecond: 200, SchedulerCPU: 4, ServerCPU: 7, Seconds: 20, CreateSeconds: 3},
+		{Variant: baseline, PodsPerSecond: 200, SchedulerCPU: 4, ServerCPU: 7, AttemptP50: 4, AttemptP99: 140, Seconds: 20, CreateSeconds: 3},
 	}
 }
 
@@ -26,12 +28,12 @@ func TestSummarize(t *testing.T) {
 	want := []Summary{
 		{Round: Round{Variant: ceiling, PodsPerSecond: 600, SchedulerCPU: 0.4, ServerCPU: 3}, RateRatio: 4, CPURatio: 0.1, OfCeiling: 1, WritesPerPod: 2.5},
 		{
-			Round:     Round{Variant: baseline, PodsPerSecond: 150, SchedulerCPU: 4, ServerCPU: 6, Seconds: 15, CreateSeconds: 2},
-			RateRatio: 1, CPURatio: 1, OfCeiling: 0.25,
+			Round:     Round{Variant: baseline, PodsPerSecond: 150, SchedulerCPU: 4, ServerCPU: 6, AttemptP50: 3, AttemptP99: 120, Seconds: 15, CreateSeconds: 2},
+			RateRatio: 1, CPURatio: 1, P99Ratio: 1, OfCeiling: 0.25,
 		},
 		{
-			Round:     Round{Variant: ours, PodsPerSecond: 300, SchedulerCPU: 2, ServerCPU: 4, Spread: Spread{Leaves: 1.5, Spines: 1}},
-			RateRatio: 2, CPURatio: 0.5, OfCeiling: 0.5, OfFlat: 0.75,
+			Round:     Round{Variant: ours, PodsPerSecond: 300, SchedulerCPU: 2, ServerCPU: 4, AttemptP99: 30, Spread: Spread{Leaves: 1.5, Spines: 1}},
+			RateRatio: 2, CPURatio: 0.5, P99Ratio: 0.25, OfCeiling: 0.5, OfFlat: 0.75,
 		},
 		{
 			Round:     Round{Variant: flat, PodsPerSecond: 400, SchedulerCPU: 1, ServerCPU: 8, Spread: Spread{Leaves: 7, Spines: 3}},
@@ -53,7 +55,7 @@ func TestSummarizeWithoutTwins(t *testing.T) {
 func TestTable(t *testing.T) {
 	r := &Report{
 		Version: "Kubernetes v1.37.2+abc", Size: sizes[1], Mode: backlog, Rounds: rounds(),
-		Machine: Machine{CPU: "Some CPU", Cores: 2, Load: "0.10", Go: "go1.26.8"},
+		Machine: results.Machine{CPU: "Some CPU", Cores: 2, Load: "0.10", Go: "go1.26.8"},
 	}
 	r.Medians = summarize([]string{ceiling, ours, flat}, 100, r.Rounds)
 	var got strings.Builder
@@ -65,10 +67,10 @@ Kubernetes v1.37.2+abc, Some CPU, 2 cores (load before: 0.10), go1.26.8
 512 nodes of 8 GPUs, 125 gangs of 8 pods of 4 GPUs; backlog; medians of 2 rounds
 16 nodes a leaf, 8 leaves a spine; alone on empty nodes a gang has 1 leaves and 1 spines
 
-VARIANT      PODS/S  x DEFAULT  OF CEILING  OF FLAT  SCHEDULER CPU s/1000 pods  x DEFAULT  API SERVER CPU s/1000 pods  WRITES/POD  LEAVES/GANG  SPINES/GANG
-no-decision  600     -          1.00        -        0.40                       -          3.00                        2.5         -            -
-crd          300     -          0.50        0.75     2.00                       -          4.00                        0.0         1.50         1.00
-crd-flat     400     -          0.67        -        1.00                       -          8.00                        0.0         7.00         3.00
+VARIANT      PODS/S  x DEFAULT  OF CEILING  OF FLAT  SCHEDULER CPU s/1000 pods  x DEFAULT  API SERVER CPU s/1000 pods  ATTEMPT P99 ms  x DEFAULT  WRITES/POD  LEAVES/GANG  SPINES/GANG
+no-decision  600     -          1.00        -        0.40                       -          3.00                        -               -          2.5         -            -
+crd          300     -          0.50        0.75     2.00                       -          4.00                        30.00           -          0.0         1.50         1.00
+crd-flat     400     -          0.67        -        1.00                       -          8.00                        -               -          0.0         7.00         3.00
 `
 	if diff := cmp.Diff(want, got.String()); diff != "" {
 		t.Errorf("table (-want +got):\n%s", diff)
@@ -144,5 +146,28 @@ func TestParseRequestsErrors(t *testing.T) {
 		if got, err := parseRequests([]byte(text)); err == nil {
 			t.Errorf("parseRequests(%q) = %v, want an error", text, got)
 		}
+	}
+}
+
+// TestResult holds that the medians reach the report under their names, and that what was not measured is not there.
+func TestResult(t *testing.T) {
+	r := &Report{
+		Time: "now", Version: "Kubernetes v1.37.2+abc", Command: "run", Size: sizes[1], Mode: backlog,
+		Rounds: rounds()[3:5], Medians: summarize([]string{ceiling, ours}, 100, rounds()[3:5]),
+	}
+	want := results.Run{
+		Benchmark: results.Outside, Scope: "512Nodes_125Gangs, backlog", Time: "now", Commit: "abc", Command: "run", Rounds: 1,
+		Rows: []results.Row{
+			{Workload: "512Nodes_125Gangs", Variant: ceiling, Figures: map[results.Figure]float64{
+				results.PodsPerSecond: 600, results.Seconds: 0, results.SchedulerCPU: 0.4, results.ServerCPU: 3, results.WritesPerPod: 2.5,
+			}},
+			{Workload: "512Nodes_125Gangs", Variant: ours, Figures: map[results.Figure]float64{
+				results.PodsPerSecond: 200, results.Seconds: 0, results.SchedulerCPU: 9, results.ServerCPU: 8, results.WritesPerPod: 0,
+				results.AttemptP99: 60, results.LeavesPerGang: 2,
+			}},
+		},
+	}
+	if diff := cmp.Diff(want, r.result()); diff != "" {
+		t.Errorf("result (-want +got):\n%s", diff)
 	}
 }

@@ -29,7 +29,7 @@ var groupResource = schema.GroupVersionResource{Group: "scheduling.x-k8s.io", Ve
 // machine is what every node is.
 var machine = simulate.HGXH100
 
-// size is how much is scheduled. The sizes are those of test/perf/gang.
+// size is how much is scheduled. The sizes are those of the workload Gang of test/perf/scheduler.
 type size struct {
 	Name string `json:"name"`
 	// Nodes of 8 GPUs; Gangs of Members pods that ask for GPUs each.
@@ -40,7 +40,7 @@ type size struct {
 }
 
 var sizes = []size{
-	{Name: "32Nodes_8Gangs", Nodes: 32, Gangs: 8, Members: 4, GPUs: 4},
+	{Name: "256Nodes_60Gangs", Nodes: 256, Gangs: 60, Members: 8, GPUs: 4},
 	{Name: "512Nodes_125Gangs", Nodes: 512, Gangs: 125, Members: 8, GPUs: 4},
 	{Name: "5000Nodes_100Gangs", Nodes: 5000, Gangs: 100, Members: 30, GPUs: 8},
 	{Name: "5000Nodes_3Gangs", Nodes: 5000, Gangs: 3, Members: 1000, GPUs: 8},

@@ -1,4 +1,4 @@
-package gang
+package scheduler
 
 import (
 	"context"
@@ -12,9 +12,12 @@ import (
 	"testing"
 	"time"
 
+	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	_ "k8s.io/component-base/logs/json/register" // the JSON format of -logging-format
+	"k8s.io/component-base/metrics/legacyregistry"
 	fwk "k8s.io/kube-scheduler/framework"
+	"k8s.io/kubernetes/pkg/scheduler"
 	frameworkruntime "k8s.io/kubernetes/pkg/scheduler/framework/runtime"
 	perf "k8s.io/kubernetes/test/integration/scheduler_perf"
 	"k8s.io/kubernetes/test/utils/client-go/ktesting"
@@ -24,6 +27,13 @@ import (
 	"github.com/gputopology/gpu-topology-scheduler/pkg/plugins/coscheduling"
 	"github.com/gputopology/gpu-topology-scheduler/pkg/plugins/gputopology"
 	"github.com/gputopology/gpu-topology-scheduler/pkg/plugins/nccltopology"
+	"github.com/gputopology/gpu-topology-scheduler/pkg/plugins/topologyspread"
+)
+
+// The files of the workloads.
+const (
+	gpuCases    = "performance-config.yaml"
+	spreadCases = "performance-config-spread.yaml"
 )
 
 // podsPatience bounds the wait for the pods of one workload.
@@ -51,13 +61,25 @@ func findFixtures() error {
 	return errors.Join(os.Setenv("TEST_SRCDIR", strings.TrimSpace(string(cache))), os.Setenv("TEST_WORKSPACE", "."))
 }
 
-func BenchmarkPerfScheduling(b *testing.B) {
+func BenchmarkPerfScheduling(b *testing.B) { runCases(b, gpuCases, "gpu") }
+
+func BenchmarkPerfSchedulingSpread(b *testing.B) { runCases(b, spreadCases, "spread") }
+
+func runCases(b *testing.B, file, topic string) {
 	r := &run{}
-	perf.RunBenchmarkPerfScheduling(b, "performance-config.yaml", "gang", r.registry(),
+	perf.RunBenchmarkPerfScheduling(b, file, topic, r.registry(),
 		perf.WithPreRunFn(r.begin),
 		perf.WithPrepareFn(installCRD),
+		perf.WithNodeUpdateFn(resetMetrics),
 		perf.WithPodsSchedulingTimeout(podsPatience),
 	)
+}
+
+// resetMetrics follows every createNodes. scheduler_perf reads the scheduler's histograms as they are at the end, with what pods
+// before the measured ones have left in them.
+func resetMetrics(ktesting.TContext, *scheduler.Scheduler, *perf.Workload, *v1.NodeList) error {
+	legacyregistry.Reset()
+	return nil
 }
 
 // run is what one scheduler has of its own. The benchmark runs one workload after the other, with one plugin registry.
@@ -74,9 +96,10 @@ func (r *run) begin(ktesting.TContext, *perf.Workload) (func(), error) {
 // registry has the plugins of cmd/gpu-topology-scheduler.
 func (r *run) registry() frameworkruntime.Registry {
 	return frameworkruntime.Registry{
-		gputopology.Name:  r.plugin(gputopology.New),
-		coscheduling.Name: r.plugin(coscheduling.New),
-		nccltopology.Name: r.plugin(nccltopology.New),
+		gputopology.Name:    r.plugin(gputopology.New),
+		coscheduling.Name:   r.plugin(coscheduling.New),
+		nccltopology.Name:   r.plugin(nccltopology.New),
+		topologyspread.Name: r.plugin(topologyspread.New),
 	}
 }
 
