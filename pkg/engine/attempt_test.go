@@ -96,7 +96,7 @@ func TestRolledBack(t *testing.T) {
 			e.ledger.Forget("u1")
 		}, want: map[string]float64{"gang/waiting": 1}},
 		"a trial": {run: func(_ *Engine, a *Attempt) { a.Reserved(true) }, want: map[string]float64{"trial/reserved": 1}},
-		"reserved for good after a trial": {run: func(e *Engine, a *Attempt) {
+		"reserved for good after a trial": {run: func(_ *Engine, a *Attempt) {
 			a.Reserved(true)
 			a.end()
 			a.Reserved(false)

@@ -62,6 +62,8 @@ type Engine struct {
 	inFlight inFlight
 	// wakes has a token when cards came free of which no event of the scheduler tells.
 	wakes chan struct{}
+	// wakeMembers says that members of gangs are to be tried again too.
+	wakeMembers atomic.Bool
 	// sweeps is set by Start.
 	sweeps atomic.Pointer[reconcile.Loop]
 	// leads is closed when placing becomes true.

@@ -59,7 +59,7 @@ func (e *Engine) StartGangs(ctx context.Context, handle fwk.Handle, args *config
 	h := host{handle: handle, engine: e}
 	factory := handle.SharedInformerFactory()
 	shared := settings(args)
-	shared.Fabric = e.Fabric
+	shared.Fabric, shared.Freed = e.Fabric, e.planFreed
 	e.book.Start(h, shared, factory.Core().V1().Pods().Lister(), logger)
 	if err := e.watchMembers(ctx, g, handle); err != nil {
 		return err

@@ -53,7 +53,7 @@ func (e *Engine) gauges() metrics.State {
 		s := setsOf(a)
 		e.addCards(cards, a, &s)
 		if mig := a.Topology.MIGCards(); !mig.Empty() {
-			addInstances(instances, a, &s, mig)
+			addInstances(instances, a, mig)
 		}
 	}
 	return metrics.State{Cards: cardGauges(cards), Instances: instanceGauges(instances), Gangs: e.book.Phases()}
@@ -77,7 +77,7 @@ func (e *Engine) addCards(cards map[series]*row, a *ledger.NodeGPUAllocation, s 
 
 // addInstances counts the MIG instances of a node. One whose place on its card is not known counts as held while anything of
 // the card is.
-func addInstances(instances map[string]*row, a *ledger.NodeGPUAllocation, s *cardSets, mig topology.GPUSet) {
+func addInstances(instances map[string]*row, a *ledger.NodeGPUAllocation, mig topology.GPUSet) {
 	for i := range mig.All() {
 		used := a.Use[i].SliceMask
 		for _, m := range a.Topology.Card(i).MIG {

@@ -55,5 +55,9 @@ func (e *Engine) Binding(uid ledger.PodUID) bool {
 func (e *Engine) ForgetIdle(uid ledger.PodUID) bool {
 	e.inFlight.mu.Lock()
 	defer e.inFlight.mu.Unlock()
-	return !e.inFlight.pods[uid] && e.ledger.Forget(uid)
+	if e.inFlight.pods[uid] || !e.ledger.Forget(uid) {
+		return false
+	}
+	e.freed()
+	return true
 }

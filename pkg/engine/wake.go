@@ -12,6 +12,7 @@ import (
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
 
+	"github.com/gputopology/gpu-topology-scheduler/pkg/book"
 	"github.com/gputopology/gpu-topology-scheduler/pkg/observe"
 	"github.com/gputopology/gpu-topology-scheduler/pkg/request"
 )
@@ -40,6 +41,12 @@ func (e *Engine) endedPods(ctx context.Context, handle fwk.Handle) cache.SharedI
 
 // freed says that cards came free of which no event of the scheduler tells. It does not block.
 func (e *Engine) freed() {
+	e.wakeMembers.Store(true)
+	e.planFreed()
+}
+
+// planFreed is freed for cards of a gang's plan. Gangs are woken by the book alone, in their order.
+func (e *Engine) planFreed() {
 	select {
 	case e.wakes <- struct{}{}:
 	default: // somebody has said so already
@@ -71,9 +78,9 @@ func (e *Engine) wake(ctx context.Context, handle fwk.Handle) {
 		logger.Error(err, "Waiting pods cannot be listed from the informer's store")
 		return
 	}
-	waiting := map[string]*v1.Pod{}
+	waiting, members := map[string]*v1.Pod{}, e.wakeMembers.Swap(false)
 	for _, pod := range pods {
-		if pod.Spec.NodeName != "" {
+		if _, member := book.KeyOf(pod); pod.Spec.NodeName != "" || member && !members {
 			continue
 		}
 		if cards, instances := request.FromPodForeign(pod); cards > 0 || len(instances) > 0 {

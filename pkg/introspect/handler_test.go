@@ -83,15 +83,15 @@ func (s *source) Sweep() Sweep {
 	}
 }
 
-func ask(h http.Handler, method, target string) *http.Response {
+func ask(h http.Handler, method, target string) *httptest.ResponseRecorder {
 	w := httptest.NewRecorder()
-	h.ServeHTTP(w, httptest.NewRequest(method, target, nil))
-	return w.Result()
+	h.ServeHTTP(w, httptest.NewRequest(method, target, http.NoBody))
+	return w
 }
 
-func body(t *testing.T, r *http.Response) string {
+func body(t *testing.T, r io.Reader) string {
 	t.Helper()
-	b, err := io.ReadAll(r.Body)
+	b, err := io.ReadAll(r)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -116,12 +116,12 @@ func TestShapes(t *testing.T) {
 	for target, want := range tests {
 		t.Run(target, func(t *testing.T) {
 			r := ask(h, http.MethodGet, target)
-			got := body(t, r)
-			if r.StatusCode != http.StatusOK || got != want+"\n" {
-				t.Errorf("%d %s, want\n%s", r.StatusCode, got, want)
+			got := body(t, r.Body)
+			if r.Code != http.StatusOK || got != want+"\n" {
+				t.Errorf("%d %s, want\n%s", r.Code, got, want)
 			}
-			if r.Header.Get("Content-Type") != "application/json" || r.Header.Get("Content-Length") != fmt.Sprint(len(got)) {
-				t.Errorf("header %v of a body of %d bytes", r.Header, len(got))
+			if r.Header().Get("Content-Type") != "application/json" || r.Header().Get("Content-Length") != fmt.Sprint(len(got)) {
+				t.Errorf("header %v of a body of %d bytes", r.Header(), len(got))
 			}
 		})
 	}
@@ -131,7 +131,7 @@ func TestShapes(t *testing.T) {
 func TestEmptyLists(t *testing.T) {
 	h := Handler(&source{})
 	for _, target := range []string{"/v1/pods", "/v1/nodes", "/v1/gangs"} {
-		if got := body(t, ask(h, http.MethodGet, target)); got != `{"items":[],"continue":""}`+"\n" {
+		if got := body(t, ask(h, http.MethodGet, target).Body); got != `{"items":[],"continue":""}`+"\n" {
 			t.Errorf("%s: %s", target, got)
 		}
 	}
@@ -167,13 +167,13 @@ func TestRefusals(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			r := ask(h, tt.method, tt.target)
 			var got struct{ Error string }
-			if err := json.Unmarshal([]byte(body(t, r)), &got); err != nil {
+			if err := json.Unmarshal([]byte(body(t, r.Body)), &got); err != nil {
 				t.Fatal(err)
 			}
-			if r.StatusCode != tt.wantCode || !strings.Contains(got.Error, tt.wantError) {
-				t.Errorf("%d %q, want %d and %q", r.StatusCode, got.Error, tt.wantCode, tt.wantError)
+			if r.Code != tt.wantCode || !strings.Contains(got.Error, tt.wantError) {
+				t.Errorf("%d %q, want %d and %q", r.Code, got.Error, tt.wantCode, tt.wantError)
 			}
-			if allow := r.Header.Get("Allow"); (allow == "GET, HEAD") != (tt.wantCode == 405) {
+			if allow := r.Header().Get("Allow"); (allow == "GET, HEAD") != (tt.wantCode == 405) {
 				t.Errorf("Allow is %q", allow)
 			}
 		})
@@ -196,7 +196,7 @@ func TestPages(t *testing.T) {
 				values.Set("continue", token)
 			}
 			var p page[Node]
-			if err := json.Unmarshal([]byte(body(t, ask(h, http.MethodGet, "/v1/nodes?"+values.Encode()))), &p); err != nil {
+			if err := json.Unmarshal([]byte(body(t, ask(h, http.MethodGet, "/v1/nodes?"+values.Encode()).Body)), &p); err != nil {
 				t.Fatal(err)
 			}
 			if len(p.Items) > most {
@@ -223,21 +223,21 @@ func TestConcurrent(t *testing.T) {
 	var running sync.WaitGroup
 	for range Concurrent {
 		running.Go(func() {
-			if r := ask(h, http.MethodGet, "/v1/summary"); r.StatusCode != http.StatusOK {
-				t.Errorf("one of %d at a time: %d", Concurrent, r.StatusCode)
+			if r := ask(h, http.MethodGet, "/v1/summary"); r.Code != http.StatusOK {
+				t.Errorf("one of %d at a time: %d", Concurrent, r.Code)
 			}
 		})
 		<-s.entered
 	}
-	if r := ask(h, http.MethodGet, "/v1/sweep"); r.StatusCode != http.StatusServiceUnavailable || r.Header.Get("Retry-After") == "" {
-		t.Errorf("one more: %d %v", r.StatusCode, r.Header)
+	if r := ask(h, http.MethodGet, "/v1/sweep"); r.Code != http.StatusServiceUnavailable || r.Header().Get("Retry-After") == "" {
+		t.Errorf("one more: %d %v", r.Code, r.Header())
 	}
-	if r := ask(h, http.MethodPost, "/v1/sweep"); r.StatusCode != http.StatusMethodNotAllowed {
-		t.Errorf("POST: %d", r.StatusCode)
+	if r := ask(h, http.MethodPost, "/v1/sweep"); r.Code != http.StatusMethodNotAllowed {
+		t.Errorf("POST: %d", r.Code)
 	}
 	close(s.release)
 	running.Wait()
-	if r := ask(h, http.MethodGet, "/v1/sweep"); r.StatusCode != http.StatusOK {
-		t.Errorf("afterwards: %d", r.StatusCode)
+	if r := ask(h, http.MethodGet, "/v1/sweep"); r.Code != http.StatusOK {
+		t.Errorf("afterwards: %d", r.Code)
 	}
 }

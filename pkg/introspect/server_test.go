@@ -35,7 +35,7 @@ func TestServer(t *testing.T) {
 	})
 	client := &http.Client{Transport: &http.Transport{}}
 	for _, method := range []string{http.MethodGet, http.MethodHead} {
-		request, err := http.NewRequestWithContext(ctx, method, fmt.Sprintf("http://%s/v1/summary", server.Addr()), nil)
+		request, err := http.NewRequestWithContext(ctx, method, fmt.Sprintf("http://%s/v1/summary", server.Addr()), http.NoBody)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -43,7 +43,7 @@ func TestServer(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		got := body(t, r)
+		got := body(t, r.Body)
 		if err := r.Body.Close(); err != nil {
 			t.Error(err)
 		}

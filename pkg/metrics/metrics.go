@@ -107,9 +107,10 @@ var (
 	UnreadableRecords = counterVec("unreadable_records_total", "Bound GPU pods without a readable allocation record by cause.", "cause")
 	// ForcedDeletes counts bound GPU pods that were deleted while they ran, so that their cards cool down.
 	ForcedDeletes = counter("forced_deletes_total", "Running GPU pods deleted without termination, whose cards were held back.")
-	// AdmissionFailures counts GPU pods that a kubelet refused at admission, AvoidedNodes nodes that were avoided for it.
+	// AdmissionFailures counts GPU pods that a kubelet refused at admission.
 	AdmissionFailures = counter("admission_failures_total", "GPU pods that a kubelet failed at admission.")
-	AvoidedNodes      = counter("avoided_nodes_total", "Times that a node was avoided since its kubelet failed GPU pods at admission.")
+	// AvoidedNodes counts the times that a node was avoided for it.
+	AvoidedNodes = counter("avoided_nodes_total", "Times that a node was avoided since its kubelet failed GPU pods at admission.")
 	// GangRollbacks counts plans of gangs that were given back in whole or in part.
 	GangRollbacks = counter("gang_rollbacks_total", "Plans of gangs given back before all members were bound.")
 	// GangPlans counts plans of gangs by result.

@@ -36,13 +36,21 @@ type cooling struct {
 	until map[ledger.PodUID]time.Time
 }
 
-// noteRunning remembers that the containers of a bound pod run, until it begins to terminate.
+// noteRunning remembers that the containers of a bound pod run, until it begins to terminate. Just before the API server removes
+// a pod it writes a grace period of 0 into it: that is the end of one that was seen to terminate, or a forced delete, so what is
+// known stays as it is.
 func (o *Observer) noteRunning(pod *v1.Pod) {
 	if o.options.Cooling <= 0 || pod.Spec.NodeName == "" {
 		return
 	}
 	uid := ledger.PodUID(pod.UID)
-	runs := pod.Status.Phase == v1.PodRunning && pod.DeletionTimestamp == nil
+	runs := pod.Status.Phase == v1.PodRunning
+	if grace := pod.DeletionGracePeriodSeconds; runs && pod.DeletionTimestamp != nil {
+		if grace != nil && *grace == 0 {
+			return
+		}
+		runs = false
+	}
 	o.cooling.mu.Lock()
 	defer o.cooling.mu.Unlock()
 	if !runs {

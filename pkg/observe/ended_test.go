@@ -52,7 +52,11 @@ func (w *coolWorld) end(t *testing.T, pod *v1.Pod) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	w.EndedSeen(short.(*v1.Pod), false) //nolint:forcetypeassert // a test may panic
+	is, ok := short.(*v1.Pod)
+	if !ok {
+		t.Fatalf("the short form of a pod is a %T", short)
+	}
+	w.EndedSeen(is, false)
 }
 
 func (w *coolWorld) step(d time.Duration) { w.clock.SetTime(w.clock.Now().Add(d)) }

@@ -113,10 +113,10 @@ func (o *Observer) Register(factory informers.SharedInformerFactory) ([]cache.Re
 	o.nodes, o.pods = factory.Core().V1().Nodes().Lister(), factory.Core().V1().Pods().Lister()
 	nodes, pods := factory.Core().V1().Nodes().Informer(), factory.Core().V1().Pods().Informer()
 	if err := nodes.AddIndexers(cache.Indexers{nodeIndex: bucketOfNode}); err != nil {
-		return nil, fmt.Errorf("Node informer: %w", err)
+		return nil, fmt.Errorf("informer of nodes: %w", err)
 	}
 	if err := pods.AddIndexers(cache.Indexers{podIndex: bucketOfGPUPod, terminatingIndex: nodeOfTerminating}); err != nil {
-		return nil, fmt.Errorf("Pod informer: %w", err)
+		return nil, fmt.Errorf("informer of pods: %w", err)
 	}
 	o.nodeStore, o.podStore = nodes.GetIndexer(), pods.GetIndexer()
 	watched := []watch{

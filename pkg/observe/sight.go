@@ -78,7 +78,7 @@ func claims(pod *v1.Pod) bool {
 // indexed yields the objects of a store, bucket by bucket.
 func indexed[T any](o *Observer, store cache.Indexer, index string) iter.Seq[T] {
 	return func(yield func(T) bool) {
-		for _, bucket := range bucketNames {
+		for _, bucket := range &bucketNames {
 			objects, err := store.ByIndex(index, bucket)
 			if err != nil {
 				o.logger.Error(err, "Objects cannot be read from the informer's store", "index", index)
@@ -124,7 +124,7 @@ func (o *Observer) Living(name string, uid ledger.PodUID) *v1.Pod {
 
 // Charge returns what a bound pod holds by what the API shows now; false for a pod without GPUs. It reports nothing.
 func (o *Observer) Charge(pod *v1.Pod) (ledger.Holding, bool) {
-	h, held, _ := o.charge(pod)
+	h, held, _ := o.charge(pod) //nolint:errcheck // a fault is no obstacle: it says why the charge is what it is
 	return h, held
 }
 
@@ -177,6 +177,9 @@ func (o *Observer) Restore(pod *v1.Pod) bool {
 		return false
 	}
 	err := o.ledger.Restore(h)
+	if err == nil {
+		o.cooled(h.UID) // the pod itself holds them again
+	}
 	o.adopted(pod, err)
 	o.noteRunning(pod)
 	return err == nil

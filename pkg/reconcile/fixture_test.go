@@ -127,7 +127,7 @@ func holding(uid, node string, indices ...int) ledger.Holding {
 }
 
 // pod is a pod that asks for n cards; version is its resourceVersion.
-func pod(uid string, n int, version int, options ...kit.PodOption) *v1.Pod {
+func pod(uid string, n, version int, options ...kit.PodOption) *v1.Pod {
 	p := kit.Pod("ns", uid, append([]kit.PodOption{kit.UID(uid), kit.GPUs(int64(n))}, options...)...)
 	p.ResourceVersion = fmt.Sprint(version)
 	return p

@@ -128,8 +128,7 @@ func (l *Loop) Last() Summary {
 
 // Run sweeps until ctx ends.
 func (l *Loop) Run(ctx context.Context) {
-	// The jitter needs no secrecy.
-	jitter := rand.New(rand.NewPCG(l.Seed, 0)) //nolint:gosec
+	jitter := rand.New(rand.NewPCG(l.Seed, 0)) //nolint:gosec // jitter needs no secrecy
 	wait := l.wait(jitter, 0)
 	due := l.Clock.Now().Add(wait)
 	timer := l.Clock.NewTimer(wait)

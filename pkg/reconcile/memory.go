@@ -42,7 +42,7 @@ func (m *memory) entry(uid ledger.PodUID) int32 {
 }
 
 // agreed notes that a pod and its holding agree.
-func (k *known) agreed(print, revision uint64) { k.print, k.revision, k.waits = print, revision, 0 }
+func (k *known) agreed(version, revision uint64) { k.print, k.revision, k.waits = version, revision, 0 }
 
 // open notes that nothing is known.
 func (k *known) open() { k.print, k.revision, k.waits = 0, 0, 0 }

@@ -154,7 +154,7 @@ func (s *sweep) glance(mark *ledger.Mark) {
 		s.doubt(mark.UID, s.Observer.Living(mark.Pod, mark.UID))
 		return
 	}
-	if print := s.Observer.Print(pod); print == 0 || k.print != print || k.revision != mark.Revision {
+	if version := s.Observer.Print(pod); version == 0 || k.print != version || k.revision != mark.Revision {
 		s.open = append(s.open, at)
 	}
 }
@@ -163,9 +163,10 @@ func (s *sweep) glance(mark *ledger.Mark) {
 func (s *sweep) compare(at int32) {
 	k, pod := &s.memory.entries[at], s.pods[at]
 	e, held := s.Ledger.Entry(k.uid)
+	print := s.Observer.Print(pod) // before what it stands for is read: a claim may change at any time
 	charge, holds := s.Observer.Charge(pod)
 	if held && holds && e.Stage == ledger.StageBound && agree(&e.Holding, &charge) {
-		k.agreed(s.Observer.Print(pod), e.Revision)
+		k.agreed(print, e.Revision)
 		return
 	}
 	k.open()
@@ -189,13 +190,13 @@ func (s *sweep) doubt(uid ledger.PodUID, pod *v1.Pod) {
 
 // unheld looks at a bound pod that may hold GPUs, and for which the ledger has nothing.
 func (s *sweep) unheld(k *known, pod *v1.Pod) {
-	print := s.Observer.Print(pod)
-	if print != 0 && k.print == print && k.revision == 0 {
+	version := s.Observer.Print(pod)
+	if version != 0 && k.print == version && k.revision == 0 {
 		return
 	}
 	seen := s.seen(pod)
 	if !seen.Holds {
-		k.agreed(print, 0)
+		k.agreed(version, 0)
 		return
 	}
 	k.open()

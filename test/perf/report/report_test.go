@@ -32,7 +32,7 @@ func TestDocumentFollowsFromItsData(t *testing.T) {
 }
 
 // file is what scheduler_perf writes for one case.
-func file(name string, throughput, seconds, p99 string) string {
+func file(name, throughput, seconds, p99 string) string {
 	text := `{"version": "v1", "dataItems": [
 {"data": {"Duration": ` + seconds + `}, "unit": "s", "labels": {"Metric": "SchedulingDuration", "Name": "` + name + `", "result": "not applicable"}},
 {"data": {"Perc50": 1, "Perc99": ` + p99 + `}, "unit": "ms", "labels": {"Metric": "scheduler_scheduling_attempt_duration_seconds", "Name": "` + name + `", "result": "scheduled"}},
