@@ -63,17 +63,60 @@
 // The first members of the problem that are needed are placed; where a class finds too few places, others take theirs,
 // in up to 8 rounds. Classes are packed one after the other, each as above, and nodes and domains in use cost nothing: in
 // one order with the largest ask first, in another with the scarcest places first. Where both leave members over, or take
-// more nodes or domains than a lower bound, arrangements of up to 64 members are looked through, in at most 20,000 steps,
-// unless roles or slices have levels of their own. On a fabric this is done for up to 24 domains of each level, the fullest
-// first, until 8 hold the gang; the one with the fewest nodes and domains is taken. So:
+// more nodes or domains than a lower bound, arrangements are looked through:
+//
+//   - node by node, by branch and bound, if all ask for plain whole cards or none, of up to 8 classes, and up to 128 nodes
+//     of the domain hold any: in at most 10,000 states. Levels of roles and full slices are kept;
+//   - else member by member, up to 64 of them, in at most 20,000 steps, unless roles or slices have levels of their own.
+//
+// On a fabric this is done for up to 24 domains of each level, the fullest first, until 8 hold the gang; the one with the
+// fewest nodes and domains is taken. Above the NVLink domain it is then asked whether these numbers stay the same if members
+// with GPUs use only nodes that have more NICs. So:
 //
 //   - a plan is always right;
-//   - for up to 64 members of plain whole cards or none, an answer that came before the steps and tries ran out is exact in
-//     1 and 2 above for the members that are placed: a gang is refused only if no selection of members fits. Gangs of four
-//     nodes and ten members stay far below the limit;
+//   - for plain whole cards or none, an answer that came before the steps, states and tries ran out is exact in 1 and 2
+//     above, and in 3 as far as NICs decide it, for the members that are placed: a gang is refused only if no selection of
+//     members fits;
 //   - beyond that, a gang that would fit may be refused, and a plan may take more nodes and domains than the fewest.
 //
-// The rates of nodes are compared as if each class had the nodes for itself.
+// Inside the nodes, rings are compared as if each class had the nodes for itself. 4 and 5 are not compared.
+//
+// How far plans are from the best is measured against another branch and bound, for random gangs of two or three roles on
+// random trees (go test ./pkg/placement -run MixedGap -v). The gap of a plan is that of the first of the numbers of 2 that is
+// not the best: the part by which it is larger. It is 100 % for a gang that is refused though it fits, and for a wider level
+// than the narrowest; neither came up. The mean is over the gangs that fit. No ring was slower than the best for the same
+// numbers. Asserted are a mean of 1 %, and 5 % in the last three lines.
+//
+//	members, nodes                         gangs that fit   more nodes or domains   mean gap   worst
+//	3 to 12, 8 to 12                             97                   0              0.00 %     0 %
+//	8 to 32, 12 to 24                           101                   1              0.25 %    25 %
+//	4 to 64, 8 to 24, 80 to 100 % of cards       44                   2              0.87 %    33 %
+//	65 to 100, 10 to 16                          41                   1              0.30 %    12 %
+//	3 to 32, 8 to 24, levels of roles            59                   0              0.00 %     0 %
+//	   slices of 2 to 4                          58                   0              0.00 %     0 %
+//	   beside running members                    96                   0              0.00 %     0 %
+//	   beside running members, levels            49                   0              0.00 %     0 %
+//	3 to 12, 8 to 12, member by member           97                   0              0.00 %     0 %
+//	8 to 32, 64 to 96                            20                   1              1.25 %    25 %
+//	3 to 10, 130 to 150, member by member        20                   0              0.00 %     0 %
+//
+// # Several gangs
+//
+// A Problem is one gang. Whoever plans several, one after the other, gets for each the best place on what those before it
+// left, and not the best for all of them: nothing is kept back for gangs to come. Example: leaves of six and of four free
+// nodes. A gang of three nodes takes the smaller leaf, the next of three the larger one, and one of four finds no leaf for
+// itself; the largest first, all three have a leaf each (TestFabricGangsOrder).
+//
+// Against a search that plans all gangs together for the fewest leaves, for random sets of 2 to 4 gangs of one or two roles
+// on 6 to 16 nodes (go test ./pkg/placement -run GangsGap -v). The gap of a set is the part by which its gangs have more
+// leaves in all; the mean is over the sets that fit in order. Asserted are a mean of 5 %, and that at most 5 % of the sets
+// that fit together do not fit in order.
+//
+//	                            fit together   in order   leaves   fewest   mean gap   worst
+//	20 to 70 % of the cards          115          115       335      334     0.22 %    25 %
+//	70 to 100 % of the cards         114          111       408      401     1.44 %    33 %
+//	members of whole nodes            88           88       288      283     1.80 %    33 %
+//	each gang in one leaf             87           84       231      231     0.00 %     0 %
 //
 // # Ranks and cards
 //
@@ -88,6 +131,7 @@
 //
 // Counting takes about 0.2 microseconds a node, choosing without a fabric about 1 microsecond a node, and every member about
 // 1 microsecond. On a fabric the knapsack adds at most (nodes in the domain) x (members) steps of about 1 nanosecond, and as
-// much again for each halving of the different rates, if there are several. A gang that is refused because the numbers do not
-// add up costs the counting.
+// much again for each halving of the different rates, if there are several. Looking through arrangements takes up to some
+// ten milliseconds for each level that is tried, and as much again for each halving of the different numbers of NICs. A gang
+// that is refused because the numbers do not add up costs the counting.
 package placement

@@ -37,15 +37,25 @@ func bestMixed(p *placement.Problem, want []int) []int64 {
 	return best
 }
 
-// domains is the level and the numbers of domains of a placement on these nodes.
+// domains is the level and the numbers of domains of a placement on these nodes, without those of the running part.
 func (o *fabricOracle) domains(nodes []int) []int64 {
-	w := o.worth(nodes, 0)
-	for k, l := range o.levels {
-		if l >= topology.Level(w[0]) {
-			return w[:1+k]
+	span := o.span(nodes)
+	w := []int64{int64(span)}
+	for _, l := range o.levels {
+		if l >= span {
+			break
 		}
+		seen := map[string]bool{}
+		for _, at := range o.running {
+			seen[o.domain(l, at)] = true
+		}
+		near := len(seen)
+		for _, i := range nodes {
+			seen[o.domain(l, i)] = true
+		}
+		w = append(w, int64(len(seen)-near))
 	}
-	return w[:1+len(o.levels)]
+	return w
 }
 
 func drawMixedFabric(t *rapid.T) (*cluster, *placement.Problem) {

@@ -25,9 +25,17 @@ type fabricOracle struct {
 const noLimit = math.MaxInt64
 
 func newFabricOracle(p *placement.Problem) *fabricOracle {
-	o := &fabricOracle{p: p, ask: &p.Roles[0], rates: map[[3]int]int64{}}
+	o := newDomainOracle(p)
 	for i := range p.Nodes {
 		o.held = append(o.held, held(&p.Nodes[i], 0, o.ask, p.Need))
+	}
+	return o
+}
+
+// newDomainOracle knows the domains and what runs, and not what nodes hold.
+func newDomainOracle(p *placement.Problem) *fabricOracle {
+	o := &fabricOracle{p: p, ask: &p.Roles[0], rates: map[[3]int]int64{}}
+	for i := range p.Nodes {
 		if p.Near[p.Nodes[i].Name] {
 			o.running = append(o.running, i)
 		}
@@ -143,19 +151,26 @@ func (o *fabricOracle) spanOf(nodes []int) topology.Level {
 
 // allowed reports whether the gang may use the nodes. What is near is not known to be of the role.
 func (o *fabricOracle) allowed(nodes []int) bool {
-	within := func(span, limit topology.Level) bool {
-		// A level without labels is as narrow as the widest known level below.
-		for limit > topology.LevelHost && !o.p.Fabric.Known(limit) {
-			limit--
-		}
-		return span <= limit
-	}
-	span, own := o.span(nodes), slices.Clone(nodes)
+	own := slices.Clone(nodes)
 	for i := range o.p.Placed {
 		own = append(own, -1-i)
 	}
-	return (!o.p.HasRequired || within(span, o.p.Required)) && (!o.ask.HasRequired || within(o.spanOf(own), o.ask.Required)) &&
-		(!o.p.HasCeiling || !o.p.Fabric.Known(o.p.Ceiling) || within(span, o.p.Ceiling))
+	return o.allows(o.span(nodes)) && (!o.ask.HasRequired || o.within(o.spanOf(own), o.ask.Required))
+}
+
+// allows reports whether the gang may span the level.
+func (o *fabricOracle) allows(span topology.Level) bool {
+	return (!o.p.HasRequired || o.within(span, o.p.Required)) &&
+		(!o.p.HasCeiling || !o.p.Fabric.Known(o.p.Ceiling) || o.within(span, o.p.Ceiling))
+}
+
+// within reports whether a level is as narrow as the limit.
+func (o *fabricOracle) within(span, limit topology.Level) bool {
+	// A level without labels is as narrow as the widest known level below.
+	for limit > topology.LevelHost && !o.p.Fabric.Known(limit) {
+		limit--
+	}
+	return span <= limit
 }
 
 // worth is the list of numbers of a placement on these nodes whose slowest part runs at the rate.

@@ -26,6 +26,9 @@ func (p *Planner) planMany() (*Plan, *Rejection, error) {
 			return nil, nil, err
 		}
 		if best != nil {
+			if best, err = p.faster(k, best); err != nil {
+				return nil, nil, err
+			}
 			plan, err := p.assign(best)
 			if err != nil || plan != nil {
 				return plan, nil, err
@@ -214,7 +217,7 @@ func (p *Planner) spent(l *layout) [maxLayers]int {
 
 // bound reports whether the class has to keep to domains narrower than the one at hand: of its own level, or of slices.
 func (p *Planner) bound(c *class) bool {
-	return p.problem.Fabric != nil && (p.limitOfClass(c) < p.root || p.sliced(c) && p.tree.layerOf[p.problem.Slice.Level] < p.root)
+	return p.narrow(c) || p.cut(c)
 }
 
 func (p *Planner) sliced(c *class) bool { return p.problem.Slice.Size > 1 && c.way != noCards }

@@ -24,6 +24,8 @@ type Planner struct {
 	unranked bool
 	// near says of each node whether the running part of the gang uses it.
 	near []bool
+	// barred are nodes that are kept from members with GPUs for the moment; nil for none.
+	barred []bool
 	// domain are the nodes of the domain at hand, which is domain rootDomain of layer root of the tree where there is one.
 	domain, within   []int
 	root, rootDomain int
@@ -31,6 +33,7 @@ type Planner struct {
 	// nearby and others are memory for fill, rooms is what a try for several classes takes, budget the steps left to search.
 	nearby, others []candidate
 	rooms          rooms
+	arranger       arranger
 	budget         int
 
 	tree     tree

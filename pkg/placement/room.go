@@ -67,7 +67,7 @@ func (p *Planner) room(i int) *room {
 
 // left returns how many members of the class a room has places for, at most limit.
 func (p *Planner) left(c *class, m *room, limit int) int {
-	if !c.admits(&p.problem.Nodes[m.node]) {
+	if !p.admits(c, m.node) {
 		return 0
 	}
 	if limit = c.within(m.amounts, limit); limit == 0 {

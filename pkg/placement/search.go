@@ -63,11 +63,19 @@ func (p *Planner) searchable(members int) bool {
 
 // fewer returns a layout of the wanted members on fewer nodes than l, or in fewer domains, or l if there is none or none is found.
 func (p *Planner) fewer(l *layout, want []int) (*layout, error) {
-	if !p.searchable(total(want)) {
+	byNode := p.arrangeable(want) && p.wholeSlices(want)
+	if !byNode && !p.searchable(total(want)) {
 		return l, nil
 	}
 	spent, floor := p.spent(l), p.floor(want)
 	if compareLevels(spent, floor) <= 0 {
+		return l, nil
+	}
+	if byNode {
+		a := p.newArranger(want)
+		if better, _ := p.arrange(a, want, a.costOf(&spent), &floor); better != nil {
+			return better, nil
+		}
 		return l, nil
 	}
 	s := p.newSearch(min(searchSteps, p.budget))
@@ -82,6 +90,10 @@ func (p *Planner) fewer(l *layout, want []int) (*layout, error) {
 // searchAny looks for a layout of any selection of members within the limits. Without one it returns the largest number
 // of members that it came to place.
 func (p *Planner) searchAny(limits []int) (*layout, int, error) {
+	if p.arrangeable(limits) {
+		l, deepest := p.arrangeAny(limits)
+		return l, deepest, nil
+	}
 	if !p.searchable(p.problem.Need) {
 		return nil, 0, nil
 	}
@@ -228,7 +240,7 @@ func (p *Planner) stateKey(b []byte, i int) []byte {
 	n := &p.problem.Nodes[i]
 	var roles uint64
 	for k := range p.class {
-		if p.class[k].admits(n) {
+		if p.admits(&p.class[k], i) {
 			roles |= 1 << uint(k)
 		}
 	}

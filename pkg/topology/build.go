@@ -42,8 +42,21 @@ func New(spec Spec, rates Rates) (*Node, error) {
 			n.mig = n.mig.With(i)
 		}
 	}
+	n.models = modelsOf(n.cards)
 	n.shape = newShape(n, rates)
 	return n, nil
+}
+
+func modelsOf(cards []Card) []Model {
+	var models []Model
+	for i := range cards {
+		at := slices.IndexFunc(models, func(m Model) bool { return m.Product == cards[i].Product })
+		if at < 0 {
+			at, models = len(models), append(models, Model{Product: cards[i].Product})
+		}
+		models[at].Cards = models[at].Cards.With(i)
+	}
+	return models
 }
 
 // Spec returns a description from which New builds this node again. The copy is the caller's.
