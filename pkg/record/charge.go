@@ -41,20 +41,24 @@ func Charge(pod *v1.Pod) (h ledger.Holding, held bool, fault error) {
 	h = empty(pod)
 	h.Cards = shares(r.Cards)
 	if unreadable == nil {
-		h.UnknownCards, h.UnknownMIG = shortfall(h.Cards, cards, instances)
+		h.UnknownCards, h.UnknownMIG = shortfall(h.Cards, cards, request.WholeCards(asked), instances)
 	}
 	return h, true, fault
 }
 
-// shortfall is what a record leaves out of what its pod asks for. It is asked where the record does not cover the request,
-// so it is never nothing: a share that is too small counts as one more card.
-func shortfall(held []allocate.CardShare, cards int, instances []ledger.ProfileCount) (int, []ledger.ProfileCount) {
-	whole, of := 0, map[string]int{}
+// shortfall is what a record leaves out of what its pod asks for: so many cards, of which some are whole. It is asked where the
+// record does not cover the request, so it is never nothing: a share that is too small counts as one more card, and a part of a card
+// never as a whole one.
+func shortfall(held []allocate.CardShare, cards, wholeCards int, instances []ledger.ProfileCount) (int, []ledger.ProfileCount) {
+	named, whole, of := 0, 0, map[string]int{}
 	for _, s := range held {
-		if s.MIGProfile == "" {
-			whole++
-		} else {
+		if s.MIGProfile != "" {
 			of[s.MIGProfile]++
+			continue
+		}
+		named++
+		if entire(s) {
+			whole++
 		}
 	}
 	var missing []ledger.ProfileCount
@@ -63,7 +67,7 @@ func shortfall(held []allocate.CardShare, cards int, instances []ledger.ProfileC
 			missing = append(missing, ledger.ProfileCount{Profile: p.Profile, Count: n})
 		}
 	}
-	more := max(cards-whole, 0)
+	more := max(cards-named, wholeCards-whole, 0)
 	if more == 0 && len(missing) == 0 {
 		more = 1
 	}

@@ -72,7 +72,7 @@ func shares(records []v1alpha1.CardRecord) []allocate.CardShare {
 // covers refuses shares that are less than any placement of the request holds. It is a lower bound, whatever rule chose the
 // cards: whole cards and MIG instances by number, shares by the number of cards with room for them.
 func covers(held []allocate.CardShare, asked *allocate.Request) error {
-	if err := enough("whole cards", request.WholeCards(asked), held, allocate.CardShare.Whole); err != nil {
+	if err := enough("whole cards", request.WholeCards(asked), held, entire); err != nil {
 		return err
 	}
 	for i := range asked.Claims {
@@ -95,6 +95,10 @@ func covers(held []allocate.CardShare, asked *allocate.Request) error {
 	}
 	return nil
 }
+
+// entire reports whether a share keeps every other pod off its card: all parts of it and all compute. (Its bytes do not say so: the
+// size of a card may be unknown.)
+func entire(s allocate.CardShare) bool { return s.Whole() && s.ComputeMilli == allocate.MilliPerCard }
 
 func enough(what string, want int, held []allocate.CardShare, counts func(allocate.CardShare) bool) error {
 	n := 0

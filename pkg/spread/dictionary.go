@@ -5,10 +5,12 @@ import "maps"
 // dictionary numbers names. The numbers are small: those of removed names are given out again.
 type dictionary struct {
 	// ids is copied before it changes once it was lent.
-	ids   map[string]int32
-	lent  bool
-	names []string
-	free  []int32
+	ids  map[string]int32
+	lent bool
+	// edition is another one after every change.
+	edition uint64
+	names   []string
+	free    []int32
 }
 
 func newDictionary() dictionary { return dictionary{ids: map[string]int32{}} }
@@ -19,7 +21,9 @@ func (d *dictionary) lend() map[string]int32 {
 	return d.ids
 }
 
+// own is called before every change.
 func (d *dictionary) own() {
+	d.edition++
 	if d.lent {
 		d.ids, d.lent = maps.Clone(d.ids), false
 	}

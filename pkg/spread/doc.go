@@ -22,8 +22,8 @@
 //	hand out Counts        nothing if no sum changed, else one copy of d numbers, which also finds the smallest
 //	count of a domain      one look-up;  smallest count: none
 //
-// Generations are numbers that the scheduler gives out once: equal generations mean the same node, in the same state, with
-// the same pods. So the order of the list, the removal of nodes and lists that are a part of another one (the placements of a
+// Generations are numbers that the Source gives out once: equal generations mean the same node, in the same state, with the
+// same pods. So the order of the list, the removal of nodes and lists that are a part of another one (the placements of a
 // pod group) cost look-ups but no reading: what was read of a node is kept while it is away, for keepTurns changes of the list.
 //
 // # The minimum

@@ -9,8 +9,9 @@ type sum struct {
 	domains             int
 	// groups counts the pods of each group in each domain, nil where pods are counted.
 	groups map[place]int32
-	// counts is what was handed out last, nil if the sums have changed since.
-	counts *Counts
+	// counts is what was handed out last, with the names of edition; nil if the sums have changed since.
+	counts  *Counts
+	edition uint64
 }
 
 // place is a group in a domain.
@@ -69,14 +70,19 @@ func (s *sum) stand(domain, nodes int32) {
 	}
 }
 
-// lend returns the sums as they are now. Those that were handed out before serve as long as no sum has changed: a domain that came
-// or went since then has counted nothing.
+// lend returns the sums as they are now. What was handed out before serves as long as no sum has changed, with other names if
+// domains came or went since then: the number of one that went may be another one's now.
 func (s *sum) lend(of *column, cache *Cache) *Counts {
-	if s.counts != nil {
-		return s.counts
+	switch {
+	case s.counts == nil:
+		s.podsLent, s.nodesLent = true, true
+		s.counts = &Counts{cache: cache, groups: s.groups, ids: of.values.lend(), pods: s.pods, nodes: s.nodes, domains: s.domains}
+		s.counts.sort()
+	case s.edition != of.values.edition:
+		renamed := *s.counts
+		renamed.ids = of.values.lend()
+		s.counts = &renamed
 	}
-	s.podsLent, s.nodesLent = true, true
-	s.counts = &Counts{cache: cache, groups: s.groups, ids: of.values.lend(), pods: s.pods, nodes: s.nodes, domains: s.domains}
-	s.counts.sort()
+	s.edition = of.values.edition
 	return s.counts
 }

@@ -3,6 +3,7 @@ package tracing
 import (
 	"context"
 	"fmt"
+	"net/url"
 	"os"
 	"strconv"
 	"strings"
@@ -23,6 +24,8 @@ const (
 	envProtocol       = "OTEL_EXPORTER_OTLP_PROTOCOL"
 	envTracesProtocol = "OTEL_EXPORTER_OTLP_TRACES_PROTOCOL"
 	envQueue          = "OTEL_BSP_MAX_QUEUE_SIZE"
+	envBatch          = "OTEL_BSP_MAX_EXPORT_BATCH_SIZE"
+	envDelay          = "OTEL_BSP_SCHEDULE_DELAY"
 )
 
 // serviceName is what the spans are of where the environment does not say.
@@ -33,6 +36,9 @@ const serviceName = "gpu-topology-scheduler"
 func FromEnvironment(ctx context.Context) (*Tracer, error) {
 	kind, err := kindOf()
 	if err != nil || kind == kindNone {
+		return nil, err
+	}
+	if err := checkEnvironment(); err != nil {
 		return nil, err
 	}
 	exporter, err := newExporter(ctx, kind)
@@ -85,6 +91,34 @@ func kindOf() (string, error) {
 	}
 }
 
+// The highest values of the variables that the SDK takes as they are.
+const (
+	mostSpans = 1 << 20
+	mostDelay = 24 * 60 * 60 * 1000 // milliseconds
+)
+
+// checkEnvironment refuses what the SDK would not: sizes that it panics at, a delay that keeps it busy for ever, and an endpoint in
+// the place of which it would take another one.
+func checkEnvironment() error {
+	for _, v := range []struct {
+		name string
+		most int
+	}{{envQueue, mostSpans}, {envBatch, mostSpans}, {envDelay, mostDelay}} {
+		value := os.Getenv(v.name)
+		if n, err := strconv.Atoi(value); value != "" && (err != nil || n < 1 || n > v.most) {
+			return fmt.Errorf("%s is %q: want a number from 1 to %d", v.name, short(value), v.most)
+		}
+	}
+	for _, name := range []string{envEndpoint, envTracesEndpoint} {
+		value := os.Getenv(name)
+		u, err := url.Parse(value)
+		if value != "" && (err != nil || u.Scheme != "unix" && (u.Host == "" || u.Scheme != "http" && u.Scheme != "https")) {
+			return fmt.Errorf("%s is %q: want a URL like http://collector:4317", name, short(value))
+		}
+	}
+	return nil
+}
+
 // newExporter returns nil for kindNone.
 func newExporter(ctx context.Context, kind string) (sdktrace.SpanExporter, error) {
 	switch kind {
@@ -98,9 +132,9 @@ func newExporter(ctx context.Context, kind string) (sdktrace.SpanExporter, error
 	return nil, nil
 }
 
-// queueSize is what the SDK would take: a value that is no positive number counts as none.
+// queueSize is what the SDK takes, of an environment that was checked.
 func queueSize() int {
-	if n, err := strconv.Atoi(os.Getenv(envQueue)); err == nil && n > 0 {
+	if n, err := strconv.Atoi(os.Getenv(envQueue)); err == nil {
 		return n
 	}
 	return sdktrace.DefaultMaxQueueSize

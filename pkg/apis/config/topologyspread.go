@@ -5,6 +5,7 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	metav1validation "k8s.io/apimachinery/pkg/apis/meta/v1/validation"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	utilerrors "k8s.io/apimachinery/pkg/util/errors"
@@ -62,12 +63,16 @@ func SetTopologySpreadDefaults(args *TopologySpreadArgs) {
 }
 
 // ValidateTopologySpread returns every fault of arguments that SetTopologySpreadDefaults has been at, each with its field and
-// value; nil without any. The constraints are held to what holds for those of PodTopologySpreadArgs.
+// value; nil without any. The constraints are held to what holds for those of PodTopologySpreadArgs, and their optional fields, which
+// the in-tree plugin takes as they are, to what the API asks of those of a pod.
 func ValidateTopologySpread(args *TopologySpreadArgs) error {
 	var errs []error
 	inTree := schedulerconfig.PodTopologySpreadArgs{DefaultConstraints: args.DefaultConstraints, DefaultingType: args.DefaultingType}
 	if err := validation.ValidatePodTopologySpreadArgs(nil, &inTree); err != nil {
 		errs = append(errs, err)
+	}
+	for i := range args.DefaultConstraints {
+		errs = append(errs, validateOptional(field.NewPath("defaultConstraints").Index(i), &args.DefaultConstraints[i])...)
 	}
 	if args.GangAware == nil {
 		errs = append(errs, field.Required(field.NewPath("gangAware"), "must be true or false"))
@@ -79,6 +84,28 @@ func ValidateTopologySpread(args *TopologySpreadArgs) error {
 		errs = append(errs, field.Invalid(field.NewPath("maxConstraintSets"), printed(n), "must be from 1 to 10000"))
 	}
 	return utilerrors.NewAggregate(errs)
+}
+
+// validateOptional returns the faults of the fields that a constraint may leave out.
+func validateOptional(at *field.Path, c *v1.TopologySpreadConstraint) (errs []error) {
+	if n := c.MinDomains; n != nil && (*n < 1 || c.WhenUnsatisfiable != v1.DoNotSchedule) {
+		errs = append(errs, field.Invalid(at.Child("minDomains"), *n, "must be 1 or more, with whenUnsatisfiable DoNotSchedule"))
+	}
+	known := []v1.NodeInclusionPolicy{v1.NodeInclusionPolicyHonor, v1.NodeInclusionPolicyIgnore}
+	for _, p := range []struct {
+		name   string
+		policy *v1.NodeInclusionPolicy
+	}{{"nodeAffinityPolicy", c.NodeAffinityPolicy}, {"nodeTaintsPolicy", c.NodeTaintsPolicy}} {
+		if p.policy != nil && !slices.Contains(known, *p.policy) {
+			errs = append(errs, field.NotSupported(at.Child(p.name), *p.policy, known))
+		}
+	}
+	for i, key := range c.MatchLabelKeys {
+		for _, err := range metav1validation.ValidateLabelName(key, at.Child("matchLabelKeys").Index(i)) {
+			errs = append(errs, err)
+		}
+	}
+	return errs
 }
 
 // addTopologySpread enters the arguments into a scheme, under the kind that goes with the plugin's name, with their defaults.

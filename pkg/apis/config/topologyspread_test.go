@@ -48,15 +48,30 @@ func TestValidateTopologySpread(t *testing.T) {
 			listed(func(*v1.TopologySpreadConstraint) {})(a)
 			a.DefaultingType = "System"
 		}, "defaultingType"},
-		"unknown type":        {func(a *TopologySpreadArgs) { a.DefaultingType = "Some" }, `"Some"`},
-		"no skew":             {listed(func(c *v1.TopologySpreadConstraint) { c.MaxSkew = 0 }), "defaultConstraints[0].maxSkew"},
-		"no key":              {listed(func(c *v1.TopologySpreadConstraint) { c.TopologyKey = "" }), "defaultConstraints[0].topologyKey"},
-		"a selector":          {listed(func(c *v1.TopologySpreadConstraint) { c.LabelSelector = &metav1.LabelSelector{} }), "labelSelector"},
-		"no sets":             {func(a *TopologySpreadArgs) { *a.MaxConstraintSets = 0 }, `maxConstraintSets: Invalid value: "0"`},
-		"too many sets":       {func(a *TopologySpreadArgs) { *a.MaxConstraintSets = 10_001 }, `"10001"`},
-		"nothing set":         {func(a *TopologySpreadArgs) { a.MaxConstraintSets = nil }, "maxConstraintSets"},
-		"gangAware left open": {func(a *TopologySpreadArgs) { a.GangAware = nil }, "gangAware"},
-		"GPUs left open":      {func(a *TopologySpreadArgs) { a.IgnoreNonGPUNodes = nil }, "ignoreNonGPUNodes"},
+		"unknown type": {func(a *TopologySpreadArgs) { a.DefaultingType = "Some" }, `"Some"`},
+		"no skew":      {listed(func(c *v1.TopologySpreadConstraint) { c.MaxSkew = 0 }), "defaultConstraints[0].maxSkew"},
+		"no key":       {listed(func(c *v1.TopologySpreadConstraint) { c.TopologyKey = "" }), "defaultConstraints[0].topologyKey"},
+		"a selector":   {listed(func(c *v1.TopologySpreadConstraint) { c.LabelSelector = &metav1.LabelSelector{} }), "labelSelector"},
+		"the optional fields": {listed(func(c *v1.TopologySpreadConstraint) {
+			c.MinDomains, c.NodeTaintsPolicy, c.MatchLabelKeys = pointer(int32(1)), pointer(v1.NodeInclusionPolicyHonor), []string{"pod-template-hash"}
+		}), ""},
+		"no domains":       {listed(func(c *v1.TopologySpreadConstraint) { c.MinDomains = pointer(int32(0)) }), "defaultConstraints[0].minDomains: Invalid value: 0"},
+		"negative domains": {listed(func(c *v1.TopologySpreadConstraint) { c.MinDomains = pointer(int32(-1)) }), "defaultConstraints[0].minDomains: Invalid value: -1"},
+		"domains of a soft one": {listed(func(c *v1.TopologySpreadConstraint) {
+			c.MinDomains, c.WhenUnsatisfiable = pointer(int32(2)), v1.ScheduleAnyway
+		}), "defaultConstraints[0].minDomains: Invalid value: 2"},
+		"unknown affinity policy": {listed(func(c *v1.TopologySpreadConstraint) {
+			c.NodeAffinityPolicy = pointer(v1.NodeInclusionPolicy("honor"))
+		}), `defaultConstraints[0].nodeAffinityPolicy: Unsupported value: "honor"`},
+		"unknown taints policy": {listed(func(c *v1.TopologySpreadConstraint) {
+			c.NodeTaintsPolicy = pointer(v1.NodeInclusionPolicy(""))
+		}), `defaultConstraints[0].nodeTaintsPolicy: Unsupported value: ""`},
+		"a label key that is none": {listed(func(c *v1.TopologySpreadConstraint) { c.MatchLabelKeys = []string{"ok", "a b"} }), "defaultConstraints[0].matchLabelKeys[1]"},
+		"no sets":                  {func(a *TopologySpreadArgs) { *a.MaxConstraintSets = 0 }, `maxConstraintSets: Invalid value: "0"`},
+		"too many sets":            {func(a *TopologySpreadArgs) { *a.MaxConstraintSets = 10_001 }, `"10001"`},
+		"nothing set":              {func(a *TopologySpreadArgs) { a.MaxConstraintSets = nil }, "maxConstraintSets"},
+		"gangAware left open":      {func(a *TopologySpreadArgs) { a.GangAware = nil }, "gangAware"},
+		"GPUs left open":           {func(a *TopologySpreadArgs) { a.IgnoreNonGPUNodes = nil }, "ignoreNonGPUNodes"},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {

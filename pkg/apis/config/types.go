@@ -53,7 +53,7 @@ type GPUTopologyArgs struct {
 	// What follows keeps the ledger true. All profiles of a process must have the same.
 
 	// ReconcilePeriod is the time between two sweeps that compare the ledger with the pods of the API; each sweep starts
-	// up to a tenth of it later, at random. At least 1s. Default: 60s.
+	// up to a tenth of it later, at random. 1s to 24h. Default: 60s.
 	ReconcilePeriod metav1.Duration `json:"reconcilePeriod,omitempty"`
 	// TopologyMaxAge is the age at which an annotation gputopology.io/topology that says when it was observed is stale:
 	// the node's cards are closed to new pods then, and keep their holders. 0 never lets one grow stale. Default: 0.

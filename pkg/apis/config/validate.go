@@ -45,13 +45,17 @@ func ValidateArgs(path *field.Path, args *GPUTopologyArgs) field.ErrorList {
 	return append(errs, validateUpkeep(path, args)...)
 }
 
-// minReconcilePeriod keeps sweeps, which take up to 100 ms in a large cluster, from being all that is done.
-const minReconcilePeriod = time.Second
+// minReconcilePeriod keeps sweeps, which take up to 100 ms in a large cluster, from being all that is done; beyond maxReconcilePeriod
+// nobody would call it a period, and its jitter might overflow.
+const (
+	minReconcilePeriod = time.Second
+	maxReconcilePeriod = 24 * time.Hour
+)
 
 func validateUpkeep(path *field.Path, args *GPUTopologyArgs) field.ErrorList {
 	var errs field.ErrorList
-	if d := args.ReconcilePeriod.Duration; d < minReconcilePeriod {
-		errs = append(errs, field.Invalid(path.Child("reconcilePeriod"), d.String(), "must be at least "+minReconcilePeriod.String()))
+	if d := args.ReconcilePeriod.Duration; d < minReconcilePeriod || d > maxReconcilePeriod {
+		errs = append(errs, field.Invalid(path.Child("reconcilePeriod"), d.String(), "must be from "+minReconcilePeriod.String()+" to "+maxReconcilePeriod.String()))
 	}
 	if d := args.TopologyMaxAge.Duration; d < 0 {
 		errs = append(errs, field.Invalid(path.Child("topologyMaxAge"), d.String(), "must be 0 or more"))

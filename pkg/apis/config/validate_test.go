@@ -58,6 +58,7 @@ func TestValidate(t *testing.T) {
 		}, nil},
 		"not defaulted":       {func(a *GPUTopologyArgs) { *a = GPUTopologyArgs{} }, []string{"numaPolicy", "nodePacking", "reconcilePeriod", "admissionCooling"}},
 		"sweeps all the time": {func(a *GPUTopologyArgs) { a.ReconcilePeriod.Duration = time.Millisecond }, []string{"reconcilePeriod"}},
+		"sweeps hardly ever":  {func(a *GPUTopologyArgs) { a.ReconcilePeriod.Duration = math.MaxInt64 }, []string{"reconcilePeriod"}},
 		"negative ages": {func(a *GPUTopologyArgs) {
 			a.TopologyMaxAge.Duration, a.ForceDeleteCooling, a.AdmissionFailures, a.AdmissionCooling.Duration = -1, &metav1.Duration{Duration: -1}, new(int32(-1)), -1
 		}, []string{"topologyMaxAge", "forceDeleteCooling", "admissionFailures", "admissionCooling"}},

@@ -291,11 +291,12 @@ func TestCaseB146CostDoesNotGrowWithThePods(t *testing.T) {
 		if err := f.cache.AssumePod(f.logger, kit.Pod("ns", name, named(name), kit.OnNode(nodes[i%len(nodes)].Name), labelled("app", "a"))); err != nil {
 			t.Fatal(err)
 		}
-		if i%5000 == 0 {
+		switch i % 5000 {
+		case 0:
 			if n := reads(); n > 2000 {
 				t.Fatalf("%d reads", n)
 			}
-		} else if i%5000 == 1 {
+		case 1:
 			if n := reads(); n != 1 {
 				t.Fatalf("with %d pods a cycle reads %d nodes, want the one that changed", i, n)
 			}

@@ -92,11 +92,13 @@ type world struct {
 	made  int
 	// shapes are the pods that come to be scheduled: few, so that counts are used again.
 	shapes []*v1.Pod
+	// state makes the state of a cycle.
+	state func() fwk.CycleState
 	tally
 }
 
 func newWorld(t *testing.T, f *fixture, seed uint64) *world {
-	w := &world{fixture: f, t: t, r: rand.New(rand.NewPCG(seed, 42)), nodes: map[string]*v1.Node{}, pods: map[string]*v1.Pod{}}
+	w := &world{fixture: f, t: t, r: rand.New(rand.NewPCG(seed, 42)), nodes: map[string]*v1.Node{}, pods: map[string]*v1.Pod{}, state: single}
 	for range 25 {
 		w.addNode()
 	}
@@ -344,14 +346,20 @@ func (w *world) cycle() {
 		w.shapes[w.r.IntN(len(w.shapes))] = w.shape()
 	}
 	infos := w.refresh(w.t)
+	if w.chance(20) {
+		w.group(infos)
+	}
 	w.schedule(pick(w.r, w.shapes...), infos)
 }
+
+// single is the state of a cycle that is no part of a group's.
+func single() fwk.CycleState { return framework.NewCycleState() }
 
 func (w *world) schedule(pod *v1.Pod, infos []fwk.NodeInfo) {
 	if w.chance(5) { // a placement of a pod group
 		infos = slices.DeleteFunc(slices.Clone(infos), func(fwk.NodeInfo) bool { return w.chance(40) })
 	}
-	ours, theirs := framework.NewCycleState(), framework.NewCycleState()
+	ours, theirs := w.state(), w.state()
 	_, got := w.PreFilter(w.ctx, ours, pod, infos)
 	_, want := w.inTree.PreFilter(w.ctx, theirs, pod, infos)
 	w.same("PreFilter", pod, "", want, got)
@@ -364,6 +372,7 @@ func (w *world) schedule(pod *v1.Pod, infos []fwk.NodeInfo) {
 				w.dryRun(pod, info, ours.Clone(), theirs.Clone())
 			}
 		}
+		w.dryRunOfMany(pod, infos, ours.Clone())
 		for _, info := range infos { // the dry runs have left the cycle's own state as it was
 			w.filter(pod, info, ours, theirs)
 		}
@@ -414,7 +423,7 @@ func (w *world) podInfo(p *v1.Pod) fwk.PodInfo {
 // score compares the points and the scores of a part of the nodes.
 func (w *world) score(pod *v1.Pod, infos []fwk.NodeInfo) {
 	few := slices.DeleteFunc(slices.Clone(infos), func(fwk.NodeInfo) bool { return w.chance(30) })
-	ours, theirs := framework.NewCycleState(), framework.NewCycleState()
+	ours, theirs := w.state(), w.state()
 	got, want := w.PreScore(w.ctx, ours, pod, few), w.inTree.PreScore(w.ctx, theirs, pod, few)
 	w.same("PreScore", pod, "", want, got)
 	if !got.IsSuccess() || len(few) == 0 {

@@ -8,8 +8,9 @@
 //	Score, NormalizeScore                                              0 to 100
 //
 // The scheduler's snapshot gives every state of every node a number, its generation. A cycle compares the numbers of all nodes
-// with those of the last cycle, and reads the pods of the nodes whose number is another one. One cache serves all profiles: it is
-// made with the factory, since nothing but this plugin uses it.
+// with those of the last cycle, and reads the pods of the nodes whose number is another one. (The cycle of a native pod group
+// leaves the numbers as they are where it puts members on nodes: there the plugin gives its own, groupStates.) One cache serves
+// all profiles: it is made with the factory, since nothing but this plugin uses it.
 //
 // # What the arguments add
 //

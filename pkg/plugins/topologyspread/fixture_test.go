@@ -72,7 +72,7 @@ func newFixture(t testing.TB, o options) *fixture {
 	}
 	shared := engine.New(engine.Options{})
 	if o.fabric {
-		startEngine(t, ctx, shared, handle)
+		startEngine(ctx, t, shared, handle)
 	}
 	built, err := New(shared)(ctx, args, handle)
 	if err != nil {
@@ -117,7 +117,7 @@ func newHandle(t testing.TB, f *fixture, client kubernetes.Interface, factory in
 	return handle
 }
 
-func startEngine(t testing.TB, ctx context.Context, shared *engine.Engine, handle fwk.Handle) {
+func startEngine(ctx context.Context, t testing.TB, shared *engine.Engine, handle fwk.Handle) {
 	t.Helper()
 	cards, nccl := &config.GPUTopologyArgs{}, &config.NCCLTopologyArgs{}
 	config.SetDefaults(cards)

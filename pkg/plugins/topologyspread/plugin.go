@@ -38,6 +38,7 @@ type Plugin struct {
 	args     *config.TopologySpreadArgs
 	features feature.Features
 	cache    *spread.Cache
+	groups   *groupStates
 
 	// defaults are the constraints of pods that have none; system says that they are Kubernetes' own.
 	defaults []v1.TopologySpreadConstraint
@@ -67,7 +68,7 @@ var (
 // New returns the factory of the plugin for a process whose state is shared. The counts belong to the factory: every instance
 // that it builds uses them, and nobody else.
 func New(shared *engine.Engine) frameworkruntime.PluginFactory {
-	cache := spread.NewCache(1)
+	cache, groups := spread.NewCache(1), newGroupStates()
 	return func(_ context.Context, object runtime.Object, handle fwk.Handle) (fwk.Plugin, error) {
 		args, err := config.Read(Name, object, config.SetTopologySpreadDefaults, config.ValidateTopologySpread)
 		if err != nil {
@@ -78,7 +79,7 @@ func New(shared *engine.Engine) frameworkruntime.PluginFactory {
 		}
 		cache.Allow(int(*args.MaxConstraintSets))
 		p := &Plugin{
-			engine: shared, handle: handle, args: args, cache: cache, defaults: args.DefaultConstraints,
+			engine: shared, handle: handle, args: args, cache: cache, groups: groups, defaults: args.DefaultConstraints,
 			features: feature.NewSchedulerFeaturesFromGates(utilfeature.DefaultFeatureGate),
 		}
 		if args.DefaultingType == schedulerconfig.SystemDefaulting {

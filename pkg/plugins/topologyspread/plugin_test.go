@@ -123,7 +123,7 @@ func TestKeysTellApart(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		v := f.viewOf(f.ctx, p, constraints, true, nil)
+		v := f.viewOf(f.ctx, framework.NewCycleState(), p, constraints, true, nil)
 		v.cards = f.cardsOf(p)
 		return string(v.key())
 	}

@@ -28,7 +28,7 @@ func (p *Plugin) PreFilter(ctx context.Context, state fwk.CycleState, pod *v1.Po
 	}
 	own := p.gangOf(pod)
 	own.countGangs(constraints)
-	v := p.viewOf(ctx, pod, constraints, true, nodes)
+	v := p.viewOf(ctx, state, pod, constraints, true, nodes)
 	v.cards = p.cardsOf(pod)
 	s := &filterState{constraints: constraints, trials: make([]spread.Trial, len(constraints)), affinity: v.affinity, cards: v.cards}
 	counts := p.cache.Counts(v.key(), v.spec, v)

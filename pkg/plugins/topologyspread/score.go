@@ -14,7 +14,10 @@ import (
 // candidates are the nodes that passed Filter.
 type candidates []fwk.NodeInfo
 
-func (c candidates) Len() int          { return len(c) }
+// Len implements spread.Candidates.
+func (c candidates) Len() int { return len(c) }
+
+// Name implements spread.Candidates.
 func (c candidates) Name(i int) string { return c[i].Node().Name }
 
 // PreScore gives every candidate its points by the pod's soft constraints (spread.Scores). It skips pods without any. Nodes
@@ -38,7 +41,7 @@ func (p *Plugin) PreScore(ctx context.Context, state fwk.CycleState, pod *v1.Pod
 	for i := range constraints {
 		weights[i] = spread.Weight{MaxSkew: constraints[i].maxSkew, PerNode: constraints[i].key == v1.LabelHostname}
 	}
-	v := p.viewOf(ctx, pod, constraints, len(pod.Spec.TopologySpreadConstraints) > 0 || !p.system, all)
+	v := p.viewOf(ctx, state, pod, constraints, len(pod.Spec.TopologySpreadConstraints) > 0 || !p.system, all)
 	state.Write(scoreKey, &scoreState{p.cache.Scores(v.key(), v.spec, v, candidates(nodes), weights)})
 	return nil
 }
@@ -75,9 +78,9 @@ func (p *Plugin) NormalizeScore(_ context.Context, state fwk.CycleState, _ *v1.P
 		case !ok:
 			list[i].Score = 0
 		case most == 0:
-			list[i].Score = fwk.MaxNodeScore
+			list[i].Score = fwk.MaxScore
 		default:
-			list[i].Score = fwk.MaxNodeScore * (most + fewest - list[i].Score) / most
+			list[i].Score = fwk.MaxScore * (most + fewest - list[i].Score) / most
 		}
 	}
 	return nil

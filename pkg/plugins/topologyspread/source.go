@@ -24,17 +24,22 @@ type view struct {
 	// cards is what a node must have to give its domain standing, nil for any node.
 	cards *cards
 	infos []fwk.NodeInfo
+	// group is nil but in the cycle of a native pod group.
+	group *groupStates
 	// selectors are the selectors as texts, by constraint; like is the first constraint with the same one: pods are matched
 	// once for both.
 	selectors []string
 	like      []int
 }
 
-func (p *Plugin) viewOf(ctx context.Context, pod *v1.Pod, constraints []constraint, allKeys bool, infos []fwk.NodeInfo) *view {
+func (p *Plugin) viewOf(ctx context.Context, state fwk.CycleState, pod *v1.Pod, constraints []constraint, allKeys bool, infos []fwk.NodeInfo) *view {
 	v := &view{
 		plugin: p, logger: klog.FromContext(ctx), pod: pod, constraints: constraints, allKeys: allKeys,
 		affinity: nodeaffinity.GetRequiredNodeAffinity(pod), infos: infos,
 		selectors: make([]string, len(constraints)), like: make([]int, len(constraints)),
+	}
+	if state.IsPodGroupSchedulingCycle() {
+		v.group = p.groups
 	}
 	for i := range constraints {
 		c := &constraints[i]
@@ -64,8 +69,14 @@ func (v *view) spec() spread.Spec {
 // Len implements spread.Nodes.
 func (v *view) Len() int { return len(v.infos) }
 
-// Generation implements spread.Nodes: the scheduler gives every state of every node a number of its own.
-func (v *view) Generation(i int) int64 { return v.infos[i].GetGeneration() }
+// Generation implements spread.Nodes: the scheduler gives every state of every node a number of its own, but for those of a pod
+// group's cycle.
+func (v *view) Generation(i int) int64 {
+	if v.group != nil {
+		return v.group.number(v.infos[i], v.pod.Namespace, len(v.infos))
+	}
+	return v.infos[i].GetGeneration()
+}
 
 // Node implements spread.Nodes.
 func (v *view) Node(i int) spread.Node {
