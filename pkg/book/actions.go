@@ -61,6 +61,9 @@ func (b *Book) execute(g *group, a gang.Action) {
 				freed++
 			}
 		}
+		if freed > 0 && b.settings.Freed != nil {
+			b.settings.Freed()
+		}
 		metrics.GangRollbacks.Inc()
 		metrics.Rollbacks.WithLabelValues(metrics.RollbackGang, metrics.StagePlanned).Add(float64(freed))
 	case gang.Reject:

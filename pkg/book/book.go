@@ -54,6 +54,9 @@ type Settings struct {
 	External bool
 	// Fabric returns the tree of network domains, nil where nobody keeps one. It may be called with the book's lock held.
 	Fabric func() *topology.Fabric
+	// Freed is called when cards of members that had not been reserved come free: the scheduler's queue hears nothing of them.
+	// It is called with the book's lock held, and must not block. Nil for nobody.
+	Freed func()
 }
 
 // Planned is what a plan gave a member. It is immutable.

@@ -63,6 +63,12 @@ func (w *coolWorld) step(d time.Duration) { w.clock.SetTime(w.clock.Now().Add(d)
 
 func terminating(pod *v1.Pod) { pod.DeletionTimestamp = &metav1.Time{Time: time.Unix(1e9, 0)} }
 
+// removing is what the API server writes into a pod just before it removes it.
+func removing(pod *v1.Pod) {
+	terminating(pod)
+	pod.DeletionGracePeriodSeconds = new(int64)
+}
+
 // TestCaseB068ForcedDeleteCools: the object of a running pod is gone at once; its cards are neither free nor lost.
 func TestCaseB068ForcedDeleteCools(t *testing.T) {
 	w := newCoolWorld(t)
@@ -105,6 +111,12 @@ func TestEndsThatNeedNoCooling(t *testing.T) {
 			w.putPod(t, with(running, terminating))
 			w.removePod(t, with(running, terminating))
 		},
+		"terminated, then removed": func(w *coolWorld) {
+			w.putPod(t, running)
+			w.putPod(t, with(running, terminating))
+			w.putPod(t, with(running, removing))
+			w.removePod(t, with(running, removing))
+		},
 		"terminated, told by the delete alone": func(w *coolWorld) {
 			w.putPod(t, running)
 			w.removePod(t, with(running, terminating))
@@ -144,6 +156,49 @@ func TestEndsThatNeedNoCooling(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestForcedDeleteAsTheServerTellsIt: kubectl delete --force gives a MODIFIED with a grace period of 0, then the DELETED
+// (kube-apiserver 1.37.2).
+func TestForcedDeleteAsTheServerTellsIt(t *testing.T) {
+	w := newCoolWorld(t)
+	running := with(boundPod(t, "u", "n1", 2), phase(v1.PodRunning))
+	w.putPod(t, running)
+	w.putPod(t, with(running, removing))
+	w.removePod(t, with(running, removing))
+	w.wantHolding(t, CoolingPrefix+"u", "n1", 0, 2)
+	w.wantFree(t, "n1", 7)
+}
+
+// TestRestoredPodEndsItsCooling: a pod that was taken for gone while it ran holds its cards once, not twice.
+func TestRestoredPodEndsItsCooling(t *testing.T) {
+	w := newCoolWorld(t)
+	running := with(boundPod(t, "u", "n1", 2), phase(v1.PodRunning))
+	w.putPod(t, running)
+	w.removePod(t, running)
+	w.wantHolding(t, CoolingPrefix+"u", "n1", 0, 2)
+	if !w.Restore(running) {
+		t.Fatal("the pod was not restored")
+	}
+	w.wantHolding(t, "u", "n1", 0, 2)
+	w.wantHolding(t, CoolingPrefix+"u", "", 0)
+	if a := w.ledger.Node("n1"); a.Quarantined {
+		t.Errorf("the node is in quarantine: %s", a.Quarantine())
+	}
+	w.wantFree(t, "n1", 7)
+}
+
+// TestEndedPodIsNotRestored: the informer of ended pods was faster than that of living ones, whose watch may hang for long.
+func TestEndedPodIsNotRestored(t *testing.T) {
+	w := newCoolWorld(t)
+	running := with(boundPod(t, "u", "n1", 2), phase(v1.PodRunning))
+	w.putPod(t, running)
+	w.end(t, with(running, phase(v1.PodSucceeded)))
+	if w.Restore(running) {
+		t.Error("a pod that has ended was restored")
+	}
+	w.wantHolding(t, "u", "", 0)
+	w.wantFree(t, "n1", 8)
 }
 
 // TestAnotherPodsEndEndsNoCooling: ended pods go by UID.

@@ -173,8 +173,8 @@ func (o *Observer) Recharge(pod *v1.Pod) {
 // Restore charges a bound pod that the ledger took for gone. It reports whether that was needed and done.
 func (o *Observer) Restore(pod *v1.Pod) bool {
 	h, held := o.holdingOf(pod)
-	if !held || !o.ledger.Released(h.UID) {
-		return false
+	if !held || !o.ledger.Released(h.UID) || o.hasEnded(h.Pod, h.UID) {
+		return false // of one that has ended the informer of living pods is behind
 	}
 	err := o.ledger.Restore(h)
 	if err == nil {

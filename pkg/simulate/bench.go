@@ -321,9 +321,10 @@ func (b *bench) check(ctx context.Context, plugins bool) error {
 // clear deletes all pods at once: there is no kubelet that would end them.
 func (b *bench) clear(ctx context.Context) error {
 	pods := b.cluster.Client.CoreV1().Pods(workloadNamespace)
-	now := int64(0)
-	if err := pods.DeleteCollection(ctx, metav1.DeleteOptions{GracePeriodSeconds: &now}, metav1.ListOptions{}); err != nil {
-		return err
+	for _, grace := range []int64{1, 0} { // with 0 alone it would be a forced delete, after which cards cool down
+		if err := pods.DeleteCollection(ctx, metav1.DeleteOptions{GracePeriodSeconds: &grace}, metav1.ListOptions{}); err != nil {
+			return err
+		}
 	}
 	return wait.PollUntilContextCancel(ctx, 100*time.Millisecond, true, func(ctx context.Context) (bool, error) {
 		list, err := pods.List(ctx, metav1.ListOptions{Limit: 1})

@@ -63,13 +63,17 @@ var table = map[string]rule{
 		imports: []string{"pkg/ledger"}, noStd: pureButTime, tests: testLibraries,
 		why: "whether half a gang may bind must be provable by replaying events: times come in as values, and actions go out as values",
 	},
+	"pkg/spread": {
+		noStd: pure, tests: testLibraries,
+		why: "counts that a cycle keeps for the next are only right if nothing but the nodes that it is shown can change them",
+	},
 	"pkg/apis/gputopology/v1alpha1": {
 		imports: []string{"pkg/topology"}, tests: testLibraries,
 		why: "agents and tools read the wire formats; they must not have to link a scheduler for it",
 	},
 	"pkg/apis/config": {
 		imports: []string{
-			"pkg/apis/gputopology/v1alpha1", "pkg/allocate", "pkg/topology", "k8s.io/apimachinery/...",
+			"pkg/apis/gputopology/v1alpha1", "pkg/allocate", "pkg/topology", "k8s.io/api/core/v1", "k8s.io/apimachinery/...",
 			"k8s.io/kubernetes/pkg/scheduler/apis/config/...", "k8s.io/kube-scheduler/config/v1", "k8s.io/utils/ptr",
 		},
 		tests: slices.Concat(testLibraries, []string{"k8s.io/kubernetes/pkg/scheduler/apis/config/..."}),
@@ -122,6 +126,11 @@ var table = map[string]rule{
 		tests: cluster,
 		why:   "it is the only door from the API into the ledger, and it decides nothing: no engine, no plugin",
 	},
+	"pkg/reconcile": {
+		imports: slices.Concat(client, []string{"pkg/allocate", "pkg/ledger", "pkg/metrics", "pkg/observe"}),
+		tests:   slices.Concat(cluster, []string{"pkg/apis/gputopology/v1alpha1", "pkg/record", "pkg/topology"}),
+		why:     "it changes the ledger by the same doors as events do and no others, and the plan sees values alone: no engine, no plugin",
+	},
 	"pkg/book": {
 		imports: slices.Concat(client, []string{
 			"pkg/allocate", "pkg/apis/gputopology/v1alpha1", "pkg/gang", "pkg/ledger", "pkg/metrics", "pkg/podgroup", "pkg/topology",
@@ -129,18 +138,27 @@ var table = map[string]rule{
 		tests: slices.Concat(cluster, []string{"pkg/placement"}), // gangs are planned by what will plan them
 		why:   "what gangs do is decided by gang and carried out here; the scheduler is behind an interface, so that it can be driven without one",
 	},
+	"pkg/tracing": {
+		imports: []string{"go.opentelemetry.io/otel/...", "k8s.io/klog/v2/...", "pkg/allocate", "pkg/metrics"},
+		tests:   slices.Concat(testLibraries, []string{"k8s.io/component-base/metrics/..."}),
+		why:     "it is the only place that knows OpenTelemetry, so that it can be off at no cost; it looks at nothing that it traces",
+	},
+	"pkg/introspect": {
+		tests: testLibraries,
+		why:   "it serves values: a client links the wire types and none of the scheduler, and what it serves cannot be changed through it",
+	},
 	"pkg/engine": {
 		imports: slices.Concat(framework, []string{
-			"pkg/allocate", "pkg/apis/config", "pkg/apis/gputopology/v1alpha1", "pkg/book", "pkg/gang", "pkg/ledger", "pkg/metrics", "pkg/observe",
-			"pkg/podgroup", "pkg/record", "pkg/request", "pkg/topology",
+			"pkg/allocate", "pkg/apis/config", "pkg/apis/gputopology/v1alpha1", "pkg/book", "pkg/gang", "pkg/introspect", "pkg/ledger", "pkg/metrics", "pkg/observe",
+			"pkg/podgroup", "pkg/reconcile", "pkg/record", "pkg/request", "pkg/topology", "pkg/tracing",
 		}),
-		tests: cluster,
+		tests: slices.Concat(cluster, []string{"go.opentelemetry.io/otel/sdk/trace/tracetest"}),
 		why:   "every profile shares it, so it knows no plugin",
 	},
 	"pkg/plugins/coscheduling": {
 		imports: slices.Concat(framework, []string{
 			"k8s.io/component-helpers/scheduling/corev1/...", "pkg/allocate", "pkg/apis/config", "pkg/apis/gputopology/v1alpha1", "pkg/book", "pkg/engine",
-			"pkg/gang", "pkg/inventory", "pkg/ledger", "pkg/metrics", "pkg/placement", "pkg/record", "pkg/request", "pkg/topology",
+			"pkg/gang", "pkg/inventory", "pkg/ledger", "pkg/metrics", "pkg/placement", "pkg/record", "pkg/request", "pkg/topology", "pkg/tracing",
 		}),
 		tests: slices.Concat(cluster, []string{"pkg/apis/gputopology/v1alpha1", "pkg/podgroup"}),
 		why:   "a plugin only translates between framework and engine; plugins never import each other",
@@ -155,9 +173,17 @@ var table = map[string]rule{
 	},
 	"pkg/plugins/gputopology": {
 		imports: slices.Concat(framework, []string{
-			"pkg/allocate", "pkg/apis/config", "pkg/apis/gputopology/v1alpha1", "pkg/book", "pkg/engine", "pkg/inventory", "pkg/ledger", "pkg/metrics", "pkg/record", "pkg/request", "pkg/topology",
+			"pkg/allocate", "pkg/apis/config", "pkg/apis/gputopology/v1alpha1", "pkg/book", "pkg/engine", "pkg/inventory", "pkg/ledger", "pkg/metrics", "pkg/record", "pkg/request", "pkg/topology", "pkg/tracing",
 		}),
 		tests: cluster,
+		why:   "a plugin only translates between framework and engine; plugins never import each other",
+	},
+	"pkg/plugins/topologyspread": {
+		imports: slices.Concat(framework, []string{
+			"k8s.io/component-helpers/resource", "k8s.io/component-helpers/scheduling/corev1/...", "pkg/apis/config", "pkg/apis/gputopology/v1alpha1",
+			"pkg/allocate", "pkg/book", "pkg/engine", "pkg/inventory", "pkg/ledger", "pkg/spread", "pkg/topology",
+		}),
+		tests: slices.Concat(cluster, []string{"pkg/gang", "pkg/podgroup"}),
 		why:   "a plugin only translates between framework and engine; plugins never import each other",
 	},
 	"pkg/controlplane": {
@@ -201,8 +227,8 @@ var table = map[string]rule{
 	},
 	"cmd/gpu-topology-scheduler": {
 		imports: []string{
-			"k8s.io/component-base/...", "k8s.io/kubernetes/cmd/kube-scheduler/app",
-			"pkg/apis/config", "pkg/engine", "pkg/plugins/...", "pkg/preflight",
+			"github.com/spf13/cobra", "k8s.io/component-base/...", "k8s.io/kubernetes/cmd/kube-scheduler/app",
+			"pkg/apis/config", "pkg/engine", "pkg/introspect", "pkg/plugins/...", "pkg/preflight",
 		},
 		tests: cluster,
 		why:   "main registers plugins and nothing more",
@@ -231,6 +257,20 @@ var table = map[string]rule{
 		tests: testLibraries,
 		why:   "the list of cases is checked against the text of the tests, not by running them",
 	},
+	"test/chaos": {
+		tests: slices.Concat(client, []string{
+			"github.com/google/go-cmp/cmp", "pkg/controlplane/access", "pkg/controlplane/process", "pkg/podgroup/crd", "test/chaos/...",
+		}),
+		why: "it runs the scheduler as a program and judges it from outside, so it links nothing that decides",
+	},
+	"test/chaos/checker": {
+		imports: apiTypes, tests: []string{"github.com/google/go-cmp/cmp"},
+		why: "whether a card is sold twice is worked out once more, from the API and from JSON alone: a type or sum shared with the scheduler would share its mistakes",
+	},
+	"test/chaos/faults": {
+		imports: apiTypes, tests: []string{"go.uber.org/goleak"},
+		why: "a proxy knows requests and answers, and nothing of what they are about",
+	},
 	"test/fabric": {
 		tests: slices.Concat(testLibraries, []string{"pkg/allocate", "pkg/ledger", "pkg/placement", "pkg/topology"}),
 		why:   "thousands of gangs are placed in seconds, so it replays them on the core without a cluster",
@@ -240,7 +280,7 @@ var table = map[string]rule{
 			"k8s.io/component-base/featuregate/testing",
 			"k8s.io/kubernetes/cmd/kube-scheduler/app/...", "manifests", "pkg/allocate", "pkg/apis/...", "pkg/engine", "pkg/inventory", "pkg/ledger",
 			"pkg/book", "pkg/gang", "pkg/metrics", "pkg/observe", "pkg/plugins/...", "pkg/podgroup/...", "pkg/preflight", "pkg/record", "pkg/request",
-			"pkg/topology", "sigs.k8s.io/scheduler-plugins/...",
+			"go.opentelemetry.io/otel/sdk/trace/tracetest", "pkg/topology", "pkg/tracing", "sigs.k8s.io/scheduler-plugins/...",
 		}),
 		why: "the scheduler as a whole against a real API server",
 	},
@@ -251,8 +291,9 @@ var table = map[string]rule{
 		}),
 		why: "manifests are tested as files; what they do in a cluster is tested with the scheduler running",
 	},
-	"test/perf/gang": {
+	"test/perf/scheduler": {
 		tests: slices.Concat(cluster, []string{
+			"k8s.io/component-base/metrics/legacyregistry",
 			"k8s.io/component-base/logs/json/register", "k8s.io/kubernetes/test/integration/scheduler_perf",
 			"k8s.io/kubernetes/test/utils/client-go/ktesting", "pkg/apis/config", "pkg/engine", "pkg/plugins/...", "pkg/podgroup/crd",
 		}),
@@ -261,10 +302,22 @@ var table = map[string]rule{
 	"test/perf/outside": {
 		imports: slices.Concat(client, []string{
 			"pkg/apis/gputopology/v1alpha1", "pkg/controlplane/process", "pkg/podgroup/crd", "pkg/simulate", "pkg/simulate/oracle",
-			"pkg/topology",
+			"pkg/topology", "test/perf/results",
 		}),
 		tests: testLibraries,
 		why:   "it measures programs from outside, so it links none of what it measures",
+	},
+	"test/perf/results": {
+		tests: testLibraries,
+		why:   "what a run leaves behind is values: every benchmark can write them and the report needs no scheduler to read them",
+	},
+	"test/perf/report": {
+		imports: []string{"test/perf/results"}, tests: testLibraries,
+		why: "it computes medians and ratios of what runs wrote, and can measure nothing itself",
+	},
+	"test/perf/gate": {
+		tests: testLibraries,
+		why:   "it judges what benchstat printed, and can measure nothing itself",
 	},
 }
 
@@ -276,6 +329,9 @@ var separations = []separation{
 	{"cmd/kubectl-gputopo", "pkg/controlplane", "the control plane runs as its own program, so that the CLI stays small"},
 	{"cmd/kubectl-gputopo", "k8s.io/kubernetes/...", "a CLI that links the scheduler or the API server is ten times its size"},
 	{"cmd/...", "pkg/testkit", "builders for tests stay in tests"},
+	{"test/chaos/...", "k8s.io/kubernetes/...", "a checker that links the scheduler cannot be told from it"},
+	{"test/chaos/...", "pkg/ledger", "the check of who holds what would agree with any mistake that it shares"},
+	{"test/chaos/...", "pkg/allocate", "the check of what fits would agree with any mistake that it shares"},
 	{"test/perf/outside", "k8s.io/kubernetes/...", "its CPU time is no part of what it measures, and neither is its size"},
 	{"test/perf/outside", "pkg/allocate", "the check of what was decided would agree with any mistake that it shares"},
 	{"pkg/topology", "k8s.io/...", "the core runs without Kubernetes"},
@@ -283,4 +339,5 @@ var separations = []separation{
 	{"pkg/ledger", "k8s.io/...", "the core runs without Kubernetes"},
 	{"pkg/placement", "k8s.io/...", "the core runs without Kubernetes"},
 	{"pkg/gang", "k8s.io/...", "the core runs without Kubernetes"},
+	{"pkg/spread", "k8s.io/...", "the core runs without Kubernetes"},
 }

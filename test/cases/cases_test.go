@@ -16,7 +16,10 @@ import (
 )
 
 // done are the files of cases in ../shared/cases of which every case must have a test.
-var done = []string{"a-gang-deadlock.md", "b-gang-quorum.md", "c-podgroup-status.md", "f-overcommit.md", "g-containers.md", "j-malformed.md", "k-in-node.md", "l-fabric.md"}
+var done = []string{
+	"a-gang-deadlock.md", "b-gang-quorum.md", "c-podgroup-status.md", "d-reserve-bind.md", "e-outlived.md", "f-overcommit.md", "g-containers.md", "h-restart.md",
+	"i-nodes-cards.md", "j-malformed.md", "k-in-node.md", "l-fabric.md", "m-spread.md", "n-requeue-preemption.md", "o-scale.md",
+}
 
 var (
 	row      = regexp.MustCompile("^\\| (B[0-9]{3}) \\| `([^`]+)` \\| `(Test[A-Za-z0-9_]+)` \\|")

@@ -102,11 +102,12 @@ func (c *cluster) createPods(t *testing.T, pods ...*v1.Pod) {
 // deletePods removes pods at once, as a kubelet that has stopped them does.
 func (c *cluster) deletePods(t *testing.T, names ...string) {
 	t.Helper()
-	now := int64(0)
 	for _, name := range names {
-		err := c.client.CoreV1().Pods(namespace).Delete(t.Context(), name, metav1.DeleteOptions{GracePeriodSeconds: &now})
-		if err != nil && !apierrors.IsNotFound(err) {
-			t.Fatalf("delete pod %s: %v", name, err)
+		for _, grace := range []int64{1, 0} { // with 0 alone it would be a forced delete, after which cards cool down
+			err := c.client.CoreV1().Pods(namespace).Delete(t.Context(), name, metav1.DeleteOptions{GracePeriodSeconds: &grace})
+			if err != nil && !apierrors.IsNotFound(err) {
+				t.Fatalf("delete pod %s: %v", name, err)
+			}
 		}
 	}
 }

@@ -54,7 +54,8 @@ func (p *Plugin) afterPodDeleted(_ klog.Logger, pod *v1.Pod, oldObj, _ any) (fwk
 	}
 	p.engine.Observer().PodChanged(ended)
 	cards, instances := request.FromPodForeign(ended)
-	return queueIf((cards > 0 || len(instances) > 0) && p.mayFit(pod, ended.Spec.NodeName)), nil
+	held := cards > 0 || len(instances) > 0 || len(ended.Spec.ResourceClaims) > 0 // claims may have been for GPUs
+	return queueIf(held && p.mayFit(pod, ended.Spec.NodeName)), nil
 }
 
 // mayFit reports whether a waiting pod may fit the node as far as cards go. What goes by more than one node's cards, or

@@ -83,6 +83,8 @@ func TestPodEndedHintLooksAtTheNode(t *testing.T) {
 		t.Fatal(status)
 	}
 	ended := kit.Pod("ns", "ended", kit.UID("e"), kit.GPUs(4), kit.OnNode("n1"))
+	claimant := kit.Pod("ns", "ended", kit.UID("c"), kit.OnNode("n1"))
+	claimant.Spec.ResourceClaims = []v1.PodResourceClaim{{Name: "gpu"}}
 	member := kit.Pod("ns", "m", kit.UID("m"), kit.GPUs(8))
 	member.Labels = map[string]string{v1alpha1.PodGroupLabel: "gang"}
 	tests := map[string]struct {
@@ -98,6 +100,7 @@ func TestPodEndedHintLooksAtTheNode(t *testing.T) {
 		"the node is not known":          {kit.Pod("ns", "w", kit.GPUs(5)), kit.Pod("ns", "ended", kit.GPUs(4), kit.OnNode("n2")), fwk.Queue},
 		"the pod had no node":            {kit.Pod("ns", "w", kit.GPUs(5)), kit.Pod("ns", "ended", kit.GPUs(4)), fwk.Queue},
 		"a request that cannot be read":  {kit.Pod("ns", "w", kit.GPUs(1), kit.Annotate(v1alpha1.NUMAPolicyAnnotation, "?")), ended, fwk.Queue},
+		"a pod with claims came to end":  {kit.Pod("ns", "w", kit.GPUs(4)), claimant, fwk.Queue},
 		"a pod without GPUs came to end": {kit.Pod("ns", "w", kit.GPUs(4)), kit.Pod("ns", "ended", kit.OnNode("n1")), fwk.QueueSkip},
 	}
 	for name, tt := range tests {

@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes/fake"
+	"k8s.io/klog/v2"
 	"k8s.io/klog/v2/ktesting"
 	fwk "k8s.io/kube-scheduler/framework"
 	schedconfig "k8s.io/kubernetes/pkg/scheduler/apis/config"
@@ -32,6 +33,11 @@ type fixture struct {
 	ctx    context.Context
 }
 
+// quiet has no queue.
+type quiet struct{}
+
+func (quiet) Activate(klog.Logger, map[string]*v1.Pod) {}
+
 // newFixture returns the plugin with its ledger in sync with the objects.
 func newFixture(t *testing.T, objects ...runtime.Object) *fixture {
 	t.Helper()
@@ -46,7 +52,7 @@ func newFixture(t *testing.T, objects ...runtime.Object) *fixture {
 			QueueSort: schedconfig.PluginSet{Enabled: []schedconfig.Plugin{{Name: queuesort.Name}}},
 			Bind:      schedconfig.PluginSet{Enabled: []schedconfig.Plugin{{Name: defaultbinder.Name}}},
 		},
-	}, frameworkruntime.WithClientSet(client), frameworkruntime.WithInformerFactory(factory))
+	}, frameworkruntime.WithClientSet(client), frameworkruntime.WithInformerFactory(factory), frameworkruntime.WithPodActivator(quiet{}))
 	if err != nil {
 		cancel()
 		t.Fatal(err)

@@ -80,7 +80,8 @@ func newFixtureWith(t testing.TB, change func(*config.NCCLTopologyArgs), nodes [
 	for _, p := range pods {
 		objects = append(objects, p)
 	}
-	factory := informers.NewSharedInformerFactory(fake.NewClientset(objects...), 0)
+	client := fake.NewClientset(objects...)
+	factory := informers.NewSharedInformerFactory(client, 0)
 	snapshot := cache.NewTestSnapshotWithPodGroups(pods, nodes, []*schedulingv1beta1.PodGroup{nativeGroup("g", 1, "").PodGroup})
 	recorder := events.NewFakeRecorder(1000)
 	handle, err := frameworkruntime.NewFramework(ctx, frameworkruntime.Registry{queuesort.Name: queuesort.New, defaultbinder.Name: defaultbinder.New}, &schedconfig.KubeSchedulerProfile{
@@ -89,7 +90,7 @@ func newFixtureWith(t testing.TB, change func(*config.NCCLTopologyArgs), nodes [
 			QueueSort: schedconfig.PluginSet{Enabled: []schedconfig.Plugin{{Name: queuesort.Name}}},
 			Bind:      schedconfig.PluginSet{Enabled: []schedconfig.Plugin{{Name: defaultbinder.Name}}},
 		},
-	}, frameworkruntime.WithInformerFactory(factory), frameworkruntime.WithSnapshotSharedLister(snapshot), frameworkruntime.WithEventRecorder(recorder))
+	}, frameworkruntime.WithClientSet(client), frameworkruntime.WithInformerFactory(factory), frameworkruntime.WithSnapshotSharedLister(snapshot), frameworkruntime.WithEventRecorder(recorder))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -341,9 +341,11 @@ func (b *bench) clear(ctx context.Context) error {
 
 // clearPods deletes all pods at once: there is no kubelet that would end them.
 func (b *bench) clearPods(ctx context.Context) error {
-	pods, now := b.client.CoreV1().Pods(namespace), int64(0)
-	if err := pods.DeleteCollection(ctx, metav1.DeleteOptions{GracePeriodSeconds: &now}, metav1.ListOptions{}); err != nil {
-		return err
+	pods := b.client.CoreV1().Pods(namespace)
+	for _, grace := range []int64{1, 0} { // with 0 alone it would be a forced delete, after which cards cool down
+		if err := pods.DeleteCollection(ctx, metav1.DeleteOptions{GracePeriodSeconds: &grace}, metav1.ListOptions{}); err != nil {
+			return err
+		}
 	}
 	return wait.PollUntilContextCancel(ctx, poll, true, func(ctx context.Context) (bool, error) {
 		list, err := pods.List(ctx, metav1.ListOptions{Limit: 1})
