@@ -73,6 +73,10 @@ type Engine struct {
 	// placing is true once a scheduling cycle ran: this replica leads, so it is the one that sends events.
 	placing atomic.Bool
 
+	// takeOver is held while TakeOver reads, current is true once it has. The ledger's lock is taken while it is held.
+	takeOver sync.Mutex
+	current  atomic.Bool
+
 	// inSync remembers that HasSynced was true once, gangsInSync the same of GangsSynced; both stay true.
 	inSync, gangsInSync atomic.Bool
 

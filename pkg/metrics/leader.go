@@ -1,12 +1,20 @@
 package metrics
 
 import (
+	"sync/atomic"
+
 	"k8s.io/component-base/metrics/legacyregistry"
 )
 
 // leaderGauge is the metric by which client-go's leader election says whether this process leads; it appears with the
 // first election (k8s.io/component-base/metrics/prometheus/clientgo/leaderelection).
 const leaderGauge = "leader_election_master_status"
+
+// elects is true in a process that elects a leader.
+var elects atomic.Bool
+
+// Elects says that this process elects a leader, so that it does not lead before the election says so.
+func Elects() { elects.Store(true) }
 
 // Leads reports whether this process leads, or elects no leader. A plugin is not told otherwise before its first
 // scheduling cycle. It gathers all metrics, which takes milliseconds.
@@ -26,5 +34,5 @@ func Leads() (bool, error) {
 		}
 		return false, nil
 	}
-	return true, nil
+	return !elects.Load(), nil
 }

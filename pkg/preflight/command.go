@@ -16,6 +16,8 @@ import (
 	"k8s.io/component-base/featuregate"
 	"k8s.io/klog/v2"
 	"k8s.io/kubernetes/cmd/kube-scheduler/app/options"
+
+	"github.com/gputopology/gpu-topology-scheduler/pkg/metrics"
 )
 
 const (
@@ -59,6 +61,9 @@ func run(ctx context.Context, flags *pflag.FlagSet) error {
 	config, err := clientConfig(flags)
 	if err != nil {
 		return fmt.Errorf("preflight: %w", err)
+	}
+	if elects(flags) {
+		metrics.Elects()
 	}
 	client, err := discovery.NewDiscoveryClientForConfig(config)
 	if err != nil {
@@ -158,6 +163,17 @@ func clientConfig(flags *pflag.FlagSet) (*rest.Config, error) {
 		kubeconfig = config.ClientConnection.Kubeconfig
 	}
 	return clientcmd.BuildConfigFromFlags(flagValue(flags, "master"), kubeconfig)
+}
+
+// elects reports whether the scheduler will elect a leader: by the file of --config, unless --leader-elect is given.
+func elects(flags *pflag.FlagSet) bool {
+	flag := flags.Lookup("leader-elect")
+	path := flagValue(flags, "config")
+	if path == "" || flag != nil && flag.Changed {
+		return flag == nil || flag.Value.String() == "true"
+	}
+	config, err := options.LoadConfigFromFile(klog.Background(), path)
+	return err != nil || config.LeaderElection.LeaderElect
 }
 
 func flagValue(flags *pflag.FlagSet, name string) string {

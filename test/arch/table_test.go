@@ -103,7 +103,7 @@ var table = map[string]rule{
 	"pkg/preflight": {
 		imports: slices.Concat(client, []string{
 			"github.com/spf13/cobra", "github.com/spf13/pflag", "k8s.io/component-base/...",
-			"k8s.io/kubernetes/cmd/kube-scheduler/app/options", "k8s.io/kubernetes/pkg/features",
+			"k8s.io/kubernetes/cmd/kube-scheduler/app/options", "k8s.io/kubernetes/pkg/features", "pkg/metrics",
 		}),
 		tests: cluster,
 		why:   "it runs before there is a scheduler, an engine or a plugin",

@@ -32,8 +32,8 @@ func (p *Plugin) PreFilter(ctx context.Context, state fwk.CycleState, pod *v1.Po
 	if err := record.Check(asked, p.args.RecordDialects); err != nil {
 		return nil, fwk.NewStatus(fwk.UnschedulableAndUnresolvable, err.Error())
 	}
-	if !p.engine.HasSynced() {
-		return nil, fwk.AsStatus(engine.ErrNotSynced)
+	if err := p.engine.TakeOver(ctx, p.handle); err != nil {
+		return nil, fwk.AsStatus(err)
 	}
 	if held, stage, ok := p.engine.Ledger().Holding(ledger.PodUID(pod.UID)); ok {
 		switch stage {
