@@ -163,10 +163,10 @@ func (s *sweep) glance(mark *ledger.Mark) {
 func (s *sweep) compare(at int32) {
 	k, pod := &s.memory.entries[at], s.pods[at]
 	e, held := s.Ledger.Entry(k.uid)
-	print := s.Observer.Print(pod) // before what it stands for is read: a claim may change at any time
+	version := s.Observer.Print(pod) // before what it stands for is read: a claim may change at any time
 	charge, holds := s.Observer.Charge(pod)
 	if held && holds && e.Stage == ledger.StageBound && agree(&e.Holding, &charge) {
-		k.agreed(print, e.Revision)
+		k.agreed(version, e.Revision)
 		return
 	}
 	k.open()

@@ -23,7 +23,7 @@ import (
 var (
 	seedFlag     = flag.Uint64("chaos.seed", 1, "seed of TestChaos")
 	overlapFlag  = flag.Bool("chaos.overlap", false, "let two replicas of TestChaos believe at a time that they lead: pauses longer than a lease, faults on leases")
-	durationFlag = flag.Duration("chaos.duration", 20*time.Second, "how long TestChaos makes chaos; the waits for rest come on top")
+	durationFlag = flag.Duration("chaos.duration", time.Minute, "how long TestChaos makes chaos; the waits for rest come on top")
 )
 
 const (
@@ -37,7 +37,7 @@ const (
 // TestChaos is what the package is about.
 func TestChaos(t *testing.T) {
 	scheduler, controlPlane := binary(t, "gpu-topology-scheduler"), binary(t, "local-control-plane")
-	dir, err := os.MkdirTemp("", "chaos-")
+	dir, err := os.MkdirTemp("", "chaos-") //nolint:usetesting // the logs of a run that failed are kept
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -115,11 +115,11 @@ func newReplica(t *testing.T, i int, binary, dir string, admin *rest.Config, log
 
 // aboutRequest finds the pod that a request names.
 func aboutRequest(r *http.Request) []string {
-	_, rest, ok := strings.Cut(r.URL.Path, "/namespaces/"+namespace+"/pods/")
+	_, path, ok := strings.Cut(r.URL.Path, "/namespaces/"+namespace+"/pods/")
 	if !ok {
 		return nil
 	}
-	name, _, _ := strings.Cut(rest, "/")
+	name, _, _ := strings.Cut(path, "/")
 	return []string{namespace + "/" + name}
 }
 

@@ -85,10 +85,10 @@ func follow[L runtime.Object, T runtime.Object](ctx context.Context, list func(c
 }
 
 func ended(ctx context.Context, err error) error {
-	if ctx.Err() != nil {
-		return nil
+	if ctx.Err() == nil {
+		return err
 	}
-	return err
+	return nil
 }
 
 func (v *view) followPods(ctx context.Context) error {
