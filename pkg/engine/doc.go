@@ -10,6 +10,9 @@
 //	                           --> spans: tracing sends them (where the environment asks for it)
 //	Close (scheduler stops)    --> all of them are waited for
 //
+// The first scheduling cycle of a GPU pod blocks once in TakeOver, which reads the bound pods from the API server: a replica
+// that stood by may have a watch that hangs.
+//
 // # Binds
 //
 // Bind sends one Binding that carries the allocation record, so that a bound pod has its record and an unbound one has
