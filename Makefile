@@ -27,7 +27,7 @@ TEST := GOFLAGS="$(USER_GOFLAGS)" go test -race -ldflags=-w
 else
 TEST := $(STATIC) go test
 endif
-TEST_TIMEOUT ?= 20m
+TEST_TIMEOUT ?= 30m
 TESTFLAGS ?=
 # These link kube-apiserver, which is upstream's to watch: they run as the binaries are built, so that it is compiled once.
 # test/fabric replays a real cluster in one goroutine, which the race detector would only slow down.
