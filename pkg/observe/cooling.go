@@ -77,7 +77,10 @@ func (o *Observer) letGo(uid ledger.PodUID) {
 	delete(o.cooling.running, uid)
 	held, stage, known := o.ledger.Holding(uid)
 	if !ran || !known || stage != ledger.StageBound || o.hasEnded(held.Pod, uid) {
-		o.ledger.Release(uid)
+		// The scheduler speaks of the end of a reservation before its cards are free here, or not at all.
+		if o.ledger.Release(uid) && stage != ledger.StageBound && o.options.Freed != nil {
+			o.options.Freed()
+		}
 		return
 	}
 	held.UID, held.Pod = CoolingPrefix+uid, CoolingPrefix+held.Pod

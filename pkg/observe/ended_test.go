@@ -286,3 +286,18 @@ func fail(t *testing.T, w *coolWorld, n int, apart time.Duration) {
 		w.wantHolding(t, ledger.PodUID(fmt.Sprint(i)), "", 0)
 	}
 }
+
+// TestEndInFlightWakes: the scheduler tells nobody of the delete of a pod whose reservation it has forgotten already.
+func TestEndInFlightWakes(t *testing.T) {
+	w := newCoolWorld(t)
+	pod := kit.Pod("ns", "p", kit.UID("u"), kit.GPUs(2))
+	w.putPod(t, pod)
+	if err := w.ledger.Assume(ledger.Holding{UID: "u", Pod: "ns/p", Node: "n1", Cards: cardsOf("n1", 0, 1)}); err != nil {
+		t.Fatal(err)
+	}
+	w.removePod(t, pod)
+	w.wantFree(t, "n1", 8)
+	if w.freed != 1 {
+		t.Errorf("%d calls of Freed, want 1", w.freed)
+	}
+}

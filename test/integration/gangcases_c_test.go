@@ -17,6 +17,7 @@ import (
 	"k8s.io/client-go/dynamic"
 	schedulingv1alpha1 "sigs.k8s.io/scheduler-plugins/apis/scheduling/v1alpha1"
 
+	"github.com/gputopology/gpu-topology-scheduler/pkg/apis/gputopology/v1alpha1"
 	"github.com/gputopology/gpu-topology-scheduler/pkg/testkit"
 )
 
@@ -102,6 +103,9 @@ func TestCaseB030PhaseFailedOnlyBelowQuorum(t *testing.T) {
 	c.waitStatus(t, "a", groupStatus{"Running", 2, 1, 2})
 	c.setPhases(t, pods, running, failed)
 	c.waitStatus(t, "a", groupStatus{"Failed", 1, 1, 3})
+	eventually(t, "the reason is written, which is a write of its own", func(context.Context) (bool, error) {
+		return c.podGroup(t, "a").Annotations[v1alpha1.WaitingReasonAnnotation] != "", nil
+	})
 	first.stop()
 
 	before := c.podGroup(t, "a")

@@ -112,3 +112,20 @@ func TestPodEndedHintLooksAtTheNode(t *testing.T) {
 		})
 	}
 }
+
+// TestPodEndedHintBeforeTheEnd: preemption forgets the reservation of a victim before the pod is deleted, and the queue hears
+// of that alone.
+func TestPodEndedHintBeforeTheEnd(t *testing.T) {
+	victim := kit.Pod("ns", "victim", kit.UID("v"), kit.GPUs(8))
+	f := newFixture(t, kit.Node("n1", kit.N8s("n1")), victim)
+	state, _ := f.cycle(t, victim)
+	if status := f.Reserve(f.ctx, state, victim, "n1"); !status.IsSuccess() {
+		t.Fatal(status)
+	}
+	assumed := victim.DeepCopy()
+	assumed.Spec.NodeName = "n1"
+	got, err := f.afterPodDeleted(klog.Background(), kit.Pod("ns", "preemptor", kit.UID("p"), kit.GPUs(8)), assumed, nil)
+	if err != nil || got != fwk.Queue {
+		t.Errorf("hint is %v (%v) while the victim still holds its cards, want Queue", got, err)
+	}
+}
