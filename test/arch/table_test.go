@@ -257,9 +257,12 @@ var table = map[string]rule{
 		tests: testLibraries,
 		why:   "the list of cases is checked against the text of the tests, not by running them",
 	},
+	"test/checkout": {
+		why: "it knows where things lie, and nothing of what they are",
+	},
 	"test/chaos": {
 		tests: slices.Concat(client, []string{
-			"github.com/google/go-cmp/cmp", "pkg/controlplane/access", "pkg/controlplane/process", "pkg/podgroup/crd", "test/chaos/...",
+			"github.com/google/go-cmp/cmp", "pkg/controlplane/access", "pkg/controlplane/process", "pkg/podgroup/crd", "test/chaos/...", "test/checkout",
 		}),
 		why: "it runs the scheduler as a program and judges it from outside, so it links nothing that decides",
 	},
@@ -280,7 +283,7 @@ var table = map[string]rule{
 			"k8s.io/component-base/featuregate/testing",
 			"k8s.io/kubernetes/cmd/kube-scheduler/app/...", "manifests", "pkg/allocate", "pkg/apis/...", "pkg/engine", "pkg/inventory", "pkg/ledger",
 			"pkg/book", "pkg/gang", "pkg/metrics", "pkg/observe", "pkg/plugins/...", "pkg/podgroup/...", "pkg/preflight", "pkg/record", "pkg/request",
-			"go.opentelemetry.io/otel/sdk/trace/tracetest", "pkg/topology", "pkg/tracing", "sigs.k8s.io/scheduler-plugins/...",
+			"go.opentelemetry.io/otel/sdk/trace/tracetest", "pkg/topology", "pkg/tracing", "sigs.k8s.io/scheduler-plugins/...", "test/checkout",
 		}),
 		why: "the scheduler as a whole against a real API server",
 	},

@@ -18,6 +18,7 @@ import (
 
 	"github.com/gputopology/gpu-topology-scheduler/pkg/controlplane/process"
 	"github.com/gputopology/gpu-topology-scheduler/pkg/podgroup/crd"
+	"github.com/gputopology/gpu-topology-scheduler/test/checkout"
 )
 
 var (
@@ -36,7 +37,7 @@ const (
 
 // TestChaos is what the package is about.
 func TestChaos(t *testing.T) {
-	scheduler, controlPlane := binary(t, "gpu-topology-scheduler"), binary(t, "local-control-plane")
+	scheduler, controlPlane := checkout.Binary(t, "gpu-topology-scheduler"), checkout.Binary(t, "local-control-plane")
 	dir, err := os.MkdirTemp("", "chaos-") //nolint:usetesting // the logs of a run that failed are kept
 	if err != nil {
 		t.Fatal(err)
@@ -139,17 +140,4 @@ func (d *driver) background(run func(context.Context) error) {
 		}
 	})
 	d.t.Cleanup(func() { cancel(); done.Wait() })
-}
-
-// binary returns the path of a built binary, and skips the test where it is missing.
-func binary(t testing.TB, name string) string {
-	t.Helper()
-	path := filepath.Join(repoRoot(t), "bin", name)
-	if _, err := os.Stat(path); err != nil {
-		if os.Getenv("CI") != "" {
-			t.Fatalf("bin/%s is missing: run make build first", name)
-		}
-		t.Skipf("bin/%s is missing: run make build first", name)
-	}
-	return path
 }

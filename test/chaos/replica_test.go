@@ -22,6 +22,7 @@ import (
 	"github.com/gputopology/gpu-topology-scheduler/pkg/controlplane/access"
 	"github.com/gputopology/gpu-topology-scheduler/pkg/controlplane/process"
 	"github.com/gputopology/gpu-topology-scheduler/test/chaos/faults"
+	"github.com/gputopology/gpu-topology-scheduler/test/checkout"
 )
 
 // The lease of the replicas, short so that leadership changes often. A request that the proxy holds up is over, or dropped,
@@ -126,7 +127,7 @@ func aboutRequest(r *http.Request) []string {
 // chaosConfig is the configuration that ships with every time in it shortened.
 func chaosConfig(t *testing.T, kubeconfig string) []byte {
 	t.Helper()
-	text, err := os.ReadFile(filepath.Join(repoRoot(t), "manifests", "base", "scheduler-config.yaml"))
+	text, err := os.ReadFile(checkout.SchedulerConfig(t))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -308,23 +309,4 @@ func classify(killed bool, log []byte) exit {
 func lastLine(log []byte) string {
 	lines := bytes.Split(bytes.TrimSpace(log), []byte("\n"))
 	return string(lines[len(lines)-1])
-}
-
-// repoRoot is the folder of go.mod.
-func repoRoot(t testing.TB) string {
-	t.Helper()
-	dir, err := os.Getwd()
-	if err != nil {
-		t.Fatal(err)
-	}
-	for {
-		if _, err := os.Stat(filepath.Join(dir, "go.mod")); err == nil {
-			return dir
-		}
-		parent := filepath.Dir(dir)
-		if parent == dir {
-			t.Fatal("no go.mod above the test")
-		}
-		dir = parent
-	}
 }

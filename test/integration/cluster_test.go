@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"net"
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -17,6 +16,7 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 
 	"github.com/gputopology/gpu-topology-scheduler/pkg/controlplane/process"
+	"github.com/gputopology/gpu-topology-scheduler/test/checkout"
 )
 
 const namespace = "team"
@@ -35,7 +35,7 @@ func startCluster(t *testing.T, change ...func(*process.ControlPlaneConfig)) *cl
 	t.Helper()
 	dir := t.TempDir()
 	config := process.ControlPlaneConfig{
-		Binary:  binary(t, "local-control-plane"),
+		Binary:  checkout.Binary(t, "local-control-plane"),
 		DataDir: filepath.Join(dir, "control-plane"),
 		LogFile: filepath.Join(dir, "control-plane.log"),
 	}
@@ -66,19 +66,6 @@ func startCluster(t *testing.T, change ...func(*process.ControlPlaneConfig)) *cl
 		t.Fatal(err)
 	}
 	return c
-}
-
-// binary returns the path of a built binary, and skips the test where it is missing.
-func binary(t testing.TB, name string) string {
-	t.Helper()
-	path := filepath.Join(repoRoot(t), "bin", name)
-	if _, err := os.Stat(path); err != nil {
-		if os.Getenv("CI") != "" {
-			t.Fatalf("bin/%s is missing: run make build first", name)
-		}
-		t.Skipf("bin/%s is missing: run make build first", name)
-	}
-	return path
 }
 
 func (c *cluster) createNodes(t *testing.T, nodes ...*v1.Node) {

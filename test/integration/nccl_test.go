@@ -27,13 +27,14 @@ import (
 	"github.com/gputopology/gpu-topology-scheduler/pkg/plugins/nccltopology"
 	"github.com/gputopology/gpu-topology-scheduler/pkg/plugins/topologyspread"
 	"github.com/gputopology/gpu-topology-scheduler/pkg/testkit"
+	"github.com/gputopology/gpu-topology-scheduler/test/checkout"
 )
 
 // pluginsOfShippedConfig builds the shipped profile as the scheduler does at its start, under the gates that are set, and
 // returns which plugins run at which point.
 func pluginsOfShippedConfig(t *testing.T, change func(*schedconfig.KubeSchedulerProfile)) (*schedconfig.Plugins, error) {
 	t.Helper()
-	loaded, err := options.LoadConfigFromFile(klog.Background(), shippedConfig(t))
+	loaded, err := options.LoadConfigFromFile(klog.Background(), checkout.SchedulerConfig(t))
 	if err != nil {
 		t.Fatal(err)
 	}

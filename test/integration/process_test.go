@@ -12,6 +12,7 @@ import (
 	"github.com/gputopology/gpu-topology-scheduler/pkg/controlplane/access"
 	"github.com/gputopology/gpu-topology-scheduler/pkg/controlplane/process"
 	kit "github.com/gputopology/gpu-topology-scheduler/pkg/testkit"
+	"github.com/gputopology/gpu-topology-scheduler/test/checkout"
 )
 
 // startBinary runs bin/gpu-topology-scheduler with the shipped configuration, of which only the kubeconfig is changed. args
@@ -22,7 +23,7 @@ func (c *cluster) startBinary(t *testing.T, config *rest.Config, change func(map
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	s, err := process.StartScheduler(ctx, process.SchedulerConfig{
-		Binary:  binary(t, "gpu-topology-scheduler"),
+		Binary:  checkout.Binary(t, "gpu-topology-scheduler"),
 		Args:    append([]string{"--config=" + path}, args...),
 		LogFile: c.schedulerLog(),
 	})
@@ -47,7 +48,7 @@ func (c *cluster) schedulerConfig(t *testing.T, config *rest.Config, change func
 	if err := access.WriteKubeconfig(kubeconfig, config); err != nil {
 		t.Fatal(err)
 	}
-	data, err := os.ReadFile(shippedConfig(t))
+	data, err := os.ReadFile(checkout.SchedulerConfig(t))
 	if err != nil {
 		t.Fatal(err)
 	}

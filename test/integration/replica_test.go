@@ -3,8 +3,6 @@ package integration
 import (
 	"context"
 	"net/http"
-	"os"
-	"path/filepath"
 	"sync"
 	"testing"
 	"time"
@@ -32,6 +30,7 @@ import (
 	"github.com/gputopology/gpu-topology-scheduler/pkg/plugins/nccltopology"
 	"github.com/gputopology/gpu-topology-scheduler/pkg/plugins/topologyspread"
 	"github.com/gputopology/gpu-topology-scheduler/pkg/preflight"
+	"github.com/gputopology/gpu-topology-scheduler/test/checkout"
 )
 
 // patience bounds every wait of these tests. It is no measure of speed: a test that reaches it has failed.
@@ -60,7 +59,7 @@ type replicaOptions struct {
 // startReplica runs a scheduler until the test ends or stop is called.
 func startReplica(t *testing.T, config *rest.Config, o replicaOptions) *replica {
 	t.Helper()
-	loaded, err := options.LoadConfigFromFile(klog.Background(), shippedConfig(t))
+	loaded, err := options.LoadConfigFromFile(klog.Background(), checkout.SchedulerConfig(t))
 	if err != nil {
 		t.Fatalf("load the shipped configuration: %v", err)
 	}
@@ -180,29 +179,6 @@ func (u *untilEnd) Log(args ...any) {
 	if !u.over {
 		u.t.Log(args...)
 	}
-}
-
-// repoRoot is the folder of go.mod.
-func repoRoot(t testing.TB) string {
-	t.Helper()
-	dir, err := os.Getwd()
-	if err != nil {
-		t.Fatal(err)
-	}
-	for {
-		if _, err := os.Stat(filepath.Join(dir, "go.mod")); err == nil {
-			return dir
-		}
-		parent := filepath.Dir(dir)
-		if parent == dir {
-			t.Fatal("no go.mod above the test")
-		}
-		dir = parent
-	}
-}
-
-func shippedConfig(t testing.TB) string {
-	return filepath.Join(repoRoot(t), "manifests", "base", "scheduler-config.yaml")
 }
 
 // eventually waits until ok returns true, and fails the test with what describe says if it never does.

@@ -21,6 +21,7 @@ import (
 	"github.com/gputopology/gpu-topology-scheduler/pkg/ledger"
 	"github.com/gputopology/gpu-topology-scheduler/pkg/observe"
 	kit "github.com/gputopology/gpu-topology-scheduler/pkg/testkit"
+	"github.com/gputopology/gpu-topology-scheduler/test/checkout"
 )
 
 // boundEntries are the holdings of bound pods.
@@ -252,7 +253,7 @@ func (c *cluster) startUnready(t *testing.T, api *faultyAPI) *unready {
 		t.Fatal(err)
 	}
 	p, err := process.Start(t.Context(), process.Config{
-		Path: binary(t, "gpu-topology-scheduler"), LogFile: filepath.Join(t.TempDir(), "scheduler.log"),
+		Path: checkout.Binary(t, "gpu-topology-scheduler"), LogFile: filepath.Join(t.TempDir(), "scheduler.log"),
 		Args: []string{"--config=" + path, "--bind-address=127.0.0.1", "--secure-port=" + strconv.Itoa(port)},
 	})
 	if err != nil {
