@@ -63,11 +63,19 @@ func bucketOfGPUPod(object any) ([]string, error) {
 	if pod.Spec.NodeName == "" || Terminal(pod) {
 		return nil, nil
 	}
-	_, recorded := pod.Annotations[v1alpha1.AllocationAnnotation]
-	if cards, instances := request.FromPodForeign(pod); recorded || cards > 0 || len(instances) > 0 || claims(pod) {
-		return bucketOf(string(pod.UID)), nil
+	if !mayHold(pod) {
+		return nil, nil
 	}
-	return nil, nil
+	return bucketOf(string(pod.UID)), nil
+}
+
+// mayHold reports whether a pod may hold GPUs. It is asked for every change of every pod: what is dear comes last.
+func mayHold(pod *v1.Pod) bool {
+	if _, recorded := pod.Annotations[v1alpha1.AllocationAnnotation]; recorded || claims(pod) {
+		return true
+	}
+	cards, instances := request.FromPodForeign(pod)
+	return cards > 0 || len(instances) > 0
 }
 
 // claims reports whether a pod has ResourceClaims.

@@ -7,12 +7,14 @@ const terminatingIndex = "gputopology.io/node-of-terminating-gpu-pod"
 
 // nodeOfTerminating is the index function of terminatingIndex.
 func nodeOfTerminating(object any) ([]string, error) {
+	if pod, ok := object.(*v1.Pod); ok && pod.DeletionTimestamp == nil {
+		return nil, nil // nearly every pod
+	}
 	bucket, err := bucketOfGPUPod(object)
-	pod, ok := object.(*v1.Pod)
-	if err != nil || !ok || len(bucket) == 0 || pod.DeletionTimestamp == nil {
+	if err != nil || len(bucket) == 0 {
 		return nil, err
 	}
-	return []string{pod.Spec.NodeName}, nil
+	return []string{object.(*v1.Pod).Spec.NodeName}, nil //nolint:errcheck // bucketOfGPUPod refuses what is no pod
 }
 
 // Terminating reports whether pods on the node that are being deleted still hold GPUs. It asks the informer's store, and
