@@ -116,7 +116,7 @@ func (p *Plugin) terminating(problem *placement.Problem) string {
 	}
 	for i := range problem.Nodes {
 		if n := &problem.Nodes[i]; n.Roles != 0 && observer.Terminating(string(n.Name)) {
-			return "; some cards are held by terminating pods"
+			return engine.TerminatingNote
 		}
 	}
 	return ""

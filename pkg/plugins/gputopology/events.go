@@ -15,6 +15,7 @@ import (
 
 	"github.com/gputopology/gpu-topology-scheduler/pkg/apis/gputopology/v1alpha1"
 	"github.com/gputopology/gpu-topology-scheduler/pkg/book"
+	"github.com/gputopology/gpu-topology-scheduler/pkg/engine"
 	"github.com/gputopology/gpu-topology-scheduler/pkg/inventory"
 	"github.com/gputopology/gpu-topology-scheduler/pkg/ledger"
 	"github.com/gputopology/gpu-topology-scheduler/pkg/request"
@@ -56,9 +57,9 @@ func (p *Plugin) afterPodDeleted(_ klog.Logger, pod *v1.Pod, oldObj, _ any) (fwk
 	cards, instances := request.FromPodForeign(ended)
 	held := cards > 0 || len(instances) > 0 || len(ended.Spec.ResourceClaims) > 0 // claims may have been for GPUs
 	if _, _, still := p.engine.Ledger().Holding(ledger.PodUID(ended.UID)); still {
-		return queueIf(held), nil // preemption speaks of the end of a reservation before the pod is gone, and not again
+		return engine.QueueIf(held), nil // preemption speaks of the end of a reservation before the pod is gone, and not again
 	}
-	return queueIf(held && p.mayFit(pod, ended.Spec.NodeName)), nil
+	return engine.QueueIf(held && p.mayFit(pod, ended.Spec.NodeName)), nil
 }
 
 // mayFit reports whether a waiting pod may fit the node as far as cards go. What goes by more than one node's cards, or
@@ -102,7 +103,7 @@ func (p *Plugin) afterPodUpdated(_ klog.Logger, pod *v1.Pod, oldObj, newObj any)
 	}
 	was, wasErr := p.requestOf(before)
 	is, isErr := p.requestOf(after)
-	return queueIf(!reflect.DeepEqual(was, is) || fmt.Sprint(wasErr) != fmt.Sprint(isErr)), nil
+	return engine.QueueIf(!reflect.DeepEqual(was, is) || fmt.Sprint(wasErr) != fmt.Sprint(isErr)), nil
 }
 
 // afterNodeChange queues when something that inventory reads has changed.
@@ -114,12 +115,12 @@ func (p *Plugin) afterNodeChange(_ klog.Logger, _ *v1.Pod, oldObj, newObj any) (
 	p.engine.Observer().NodeChanged(after.Name)
 	if before == nil {
 		known := p.engine.Ledger().Node(ledger.NodeName(after.Name)) // by ResourceSlices, which may have come first
-		return queueIf(inventory.Describes(after) || known != nil && known.Topology != nil), nil
+		return engine.QueueIf(inventory.Describes(after) || known != nil && known.Topology != nil), nil
 	}
 	if inventory.SameInputs(before, after) {
 		return fwk.QueueSkip, nil
 	}
-	return queueIf(inventory.Describes(before) || inventory.Describes(after)), nil
+	return engine.QueueIf(inventory.Describes(before) || inventory.Describes(after)), nil
 }
 
 // afterSliceChange queues for slices of the GPU driver that belong to a node.
@@ -136,11 +137,4 @@ func (p *Plugin) afterSliceChange(_ klog.Logger, _ *v1.Pod, oldObj, newObj any) 
 		}
 	}
 	return hint, nil
-}
-
-func queueIf(cures bool) fwk.QueueingHint {
-	if cures {
-		return fwk.Queue
-	}
-	return fwk.QueueSkip
 }

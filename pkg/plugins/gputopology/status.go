@@ -4,6 +4,7 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 
 	"github.com/gputopology/gpu-topology-scheduler/pkg/allocate"
+	"github.com/gputopology/gpu-topology-scheduler/pkg/engine"
 	"github.com/gputopology/gpu-topology-scheduler/pkg/ledger"
 	"github.com/gputopology/gpu-topology-scheduler/pkg/topology"
 )
@@ -14,9 +15,6 @@ const shortReason = "node(s) had "
 // foreignNote says that a part of the node is held by pods that do not say which cards they use.
 const foreignNote = "; some cards are set aside for pods without an allocation record, such as those of another scheduler"
 
-// terminatingNote says that cards of the node come free by themselves.
-const terminatingNote = "; some cards are held by terminating pods"
-
 // refuse maps a rejection to a status. The framework lists every distinct reason with its number of nodes, so the reason
 // is the short one; the log has the rest. A request that the node could meet if its pods left may succeed later or after
 // preemption; one that it could not meet is beyond what any pod's end can cure.
@@ -26,7 +24,7 @@ func (p *Plugin) refuse(reason string, permanent bool, a *ledger.NodeGPUAllocati
 	case permanent:
 		code = fwk.UnschedulableAndUnresolvable
 	case p.engine.Observer().Terminating(string(a.Name)):
-		reason += terminatingNote
+		reason += engine.TerminatingNote
 	}
 	if !a.Foreign.Empty() || len(a.ForeignMIG()) > 0 {
 		reason += foreignNote

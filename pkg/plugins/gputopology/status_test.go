@@ -8,6 +8,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/gputopology/gpu-topology-scheduler/pkg/engine"
 	kit "github.com/gputopology/gpu-topology-scheduler/pkg/testkit"
 )
 
@@ -37,8 +38,8 @@ func TestTerminatingIsSaid(t *testing.T) {
 				t.Fatalf("PreFilter: %v", status)
 			}
 			reason := f.Filter(f.ctx, state, pod, f.nodeInfo(t, node)).Message()
-			if reason == "" || strings.Contains(reason, terminatingNote) != tt.want {
-				t.Errorf("refused with %q; want the note %q: %t", reason, terminatingNote, tt.want)
+			if reason == "" || strings.Contains(reason, engine.TerminatingNote) != tt.want {
+				t.Errorf("refused with %q; want the note %q: %t", reason, engine.TerminatingNote, tt.want)
 			}
 		})
 	}

@@ -12,6 +12,7 @@ import (
 	schedutil "k8s.io/kubernetes/pkg/scheduler/util"
 
 	"github.com/gputopology/gpu-topology-scheduler/pkg/book"
+	"github.com/gputopology/gpu-topology-scheduler/pkg/engine"
 	"github.com/gputopology/gpu-topology-scheduler/pkg/inventory"
 )
 
@@ -50,7 +51,7 @@ func (p *Plugin) afterPlacedPod(_ klog.Logger, pod *v1.Pod, oldObj, newObj any) 
 			return fwk.QueueSkip, nil
 		}
 	}
-	return queueIf(changesMatch(constraints, before, after)), nil
+	return engine.QueueIf(changesMatch(constraints, before, after)), nil
 }
 
 // changesMatch reports whether a constraint's selector matches one of the pods and not the other. A pod that is not there
@@ -106,9 +107,9 @@ func (p *Plugin) afterNodeChange(_ klog.Logger, pod *v1.Pod, oldObj, newObj any)
 	had := before != nil && hasKeys(before.Labels, constraints)
 	has := after != nil && hasKeys(after.Labels, constraints)
 	if !had || !has {
-		return queueIf(had != has), nil
+		return engine.QueueIf(had != has), nil
 	}
-	return queueIf(p.countsAnew(pod, constraints, before, after)), nil
+	return engine.QueueIf(p.countsAnew(pod, constraints, before, after)), nil
 }
 
 // countsAnew reports whether a node that has all keys, before and after, may count otherwise than it did.
@@ -136,11 +137,4 @@ func (p *Plugin) countsAnew(pod *v1.Pod, constraints []constraint, before, after
 		}
 	}
 	return false
-}
-
-func queueIf(cures bool) fwk.QueueingHint {
-	if cures {
-		return fwk.Queue
-	}
-	return fwk.QueueSkip
 }
