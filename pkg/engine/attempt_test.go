@@ -148,12 +148,11 @@ func TestRolledBack(t *testing.T) {
 func TestRolledBackOfADeletedPod(t *testing.T) {
 	b := newBench(t, nil)
 	store := b.factory.Core().V1().Pods().Informer().GetStore()
-	pods := b.factory.Core().V1().Pods().Lister()
 	pod := kit.Pod("ns", "p", kit.UID("u1"))
 	if b.podIsGone(pod) {
 		t.Error("before Start nothing is known to be gone")
 	}
-	b.Engine.pods.Store(&pods)
+	b.observed(t)
 	if !b.podIsGone(pod) {
 		t.Error("a pod that is not in the store is not gone")
 	}

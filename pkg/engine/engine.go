@@ -9,7 +9,6 @@ import (
 	"sync/atomic"
 
 	v1 "k8s.io/api/core/v1"
-	corelisters "k8s.io/client-go/listers/core/v1"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
@@ -50,9 +49,7 @@ type Engine struct {
 	stateAddress *introspect.Address
 	// tracer is nil where nobody wants spans. Start sets it, before any plugin runs.
 	tracer *tracing.Tracer
-	// pods is the informer's store of pods, nil before Start.
-	pods  atomic.Pointer[corelisters.PodLister]
-	pools pools
+	pools  pools
 	// observer is set by Start.
 	observer atomic.Pointer[observe.Observer]
 	book     *book.Book

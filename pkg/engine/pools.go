@@ -35,13 +35,11 @@ type pools struct {
 
 // show has the metrics of cards and gangs read from this engine. The last engine of a process to start is the one that is shown.
 func (e *Engine) show(handle fwk.Handle) error {
-	core := handle.SharedInformerFactory().Core().V1()
-	_, err := core.Nodes().Informer().AddEventHandler(handlerOf(e.pools.seen, func(_, n *v1.Node) { e.pools.seen(n) }, e.pools.gone))
+	nodes := handle.SharedInformerFactory().Core().V1().Nodes().Informer()
+	_, err := nodes.AddEventHandler(handlerOf(e.pools.seen, func(_, n *v1.Node) { e.pools.seen(n) }, e.pools.gone))
 	if err != nil {
 		return fmt.Errorf("watch the pools of nodes: %w", err)
 	}
-	pods := core.Pods().Lister()
-	e.pods.Store(&pods)
 	metrics.Show(e.gauges)
 	return nil
 }

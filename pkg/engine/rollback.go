@@ -97,10 +97,10 @@ func (e *Engine) podIsGone(pod *v1.Pod) bool {
 	if e.ledger.Released(ledger.PodUID(pod.UID)) {
 		return true
 	}
-	pods := e.pods.Load()
-	if pods == nil {
+	observer := e.Observer()
+	if observer == nil {
 		return false
 	}
-	found, err := (*pods).Pods(pod.Namespace).Get(pod.Name)
-	return err != nil || found.UID != pod.UID || found.DeletionTimestamp != nil
+	living := observer.Living(pod.Namespace+"/"+pod.Name, ledger.PodUID(pod.UID))
+	return living == nil || living.DeletionTimestamp != nil
 }
