@@ -34,7 +34,10 @@ func (p *Plugin) PreScore(ctx context.Context, state fwk.CycleState, pod *v1.Pod
 	if err != nil {
 		return fwk.AsStatus(fmt.Errorf("calculating preScoreState: %w", err))
 	}
-	if constraints = p.gangOf(pod).leaveTogether(constraints); len(constraints) == 0 {
+	if len(constraints) > 0 { // few pods have any, and a gang is looked through for them alone
+		constraints = p.gangOf(pod).leaveTogether(constraints)
+	}
+	if len(constraints) == 0 {
 		return fwk.NewStatus(fwk.Skip)
 	}
 	weights := make([]spread.Weight, len(constraints))
