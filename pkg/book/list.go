@@ -43,13 +43,7 @@ type ListedMember struct {
 	Rank int
 }
 
-// Keys returns the names of all groups, in ascending order.
-func (b *Book) Keys() []GroupKey {
-	keys := b.keys()
-	slices.SortFunc(keys, GroupKey.compare)
-	return keys
-}
-
+// keys returns the names of all groups, in no order.
 func (b *Book) keys() []GroupKey {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -64,7 +58,8 @@ func (b *Book) keys() []GroupKey {
 // groups, or with the one that makes the planned members reach most. Groups are read one by one, so that the lock is held
 // for no longer than one of them takes: those that come or go meanwhile are among them or not.
 func (b *Book) Gangs(after GroupKey, limit, most int) (gangs []Listed, more bool) {
-	keys := b.Keys()
+	keys := b.keys()
+	slices.SortFunc(keys, GroupKey.compare)
 	at, found := slices.BinarySearchFunc(keys, after, GroupKey.compare)
 	if found {
 		at++

@@ -199,15 +199,14 @@ func (p *plan) unheld(s *Seen) {
 	p.repair(Repair{Kind: Missing, UID: s.UID, Pod: s.Pod, Node: s.Node, Detail: "the pod holds " + describe(&s.Charge) + " and was not charged"})
 }
 
-// suspect plans the repair if the sweep before suspected the same of the same holding and that is long enough ago; else it
+// suspect plans the repair if the same of the same holding has been suspected for as long as after, more than 0; else it
 // remembers the suspicion.
 func (p *plan) suspect(e *ledger.Entry, kind Kind, after time.Duration, detail string) {
 	s, known := p.Before[e.UID]
 	if !known || s.Kind != kind || s.Revision != e.Revision {
 		s = Suspicion{Kind: kind, Revision: e.Revision, Since: p.Now}
-		known = false
 	}
-	if known && p.Now.Sub(s.Since) >= after {
+	if p.Now.Sub(s.Since) >= after {
 		p.repair(Repair{Kind: kind, UID: e.UID, Pod: e.Pod, Node: e.Node, Revision: e.Revision, Detail: detail})
 		return
 	}
