@@ -30,6 +30,6 @@ func main() {
 	)
 	cmd.Use = "gpu-topology-scheduler"
 	addFlags(cmd, &state)
-	preflight.Wrap(cmd)
+	preflight.Wrap(cmd, shared.Elects)
 	os.Exit(cli.Run(cmd))
 }

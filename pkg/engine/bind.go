@@ -11,6 +11,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	clientset "k8s.io/client-go/kubernetes"
+	corev1client "k8s.io/client-go/kubernetes/typed/core/v1"
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
 
@@ -88,10 +89,13 @@ func (e *Engine) bind(ctx context.Context, handle fwk.Handle, binding *v1.Bindin
 	// underWay is true once a request was sent of which nobody knows whether the server is done with it.
 	underWay := false
 	for range bindRounds {
-		last = post(ctx, handle, binding)
+		last = e.post(ctx, handle, binding)
 		if last == nil {
 			metrics.BindOutcomes.WithLabelValues(metrics.BindSuccess).Inc()
 			return nil
+		}
+		if errors.Is(last, ErrDeposed) && !underWay {
+			return last // nothing was sent, and nobody else binds this pod to these cards
 		}
 		found, err := e.readBack(detached, handle.ClientSet(), binding)
 		logger.V(2).Info("Bind failed, pod read back", "pod", klog.KRef(binding.Namespace, binding.Name), "node", binding.Target.Name, "err", last, "fate", found, "readErr", err)
@@ -107,7 +111,7 @@ func (e *Engine) bind(ctx context.Context, handle fwk.Handle, binding *v1.Bindin
 			}
 		case fateUnread:
 		}
-		underWay = underWay || !refused(handle, last)
+		underWay = underWay || !refused(handle, last) && !errors.Is(last, ErrDeposed)
 		if ctx.Err() != nil {
 			break
 		}
@@ -115,11 +119,21 @@ func (e *Engine) bind(ctx context.Context, handle fwk.Handle, binding *v1.Bindin
 	return fmt.Errorf("%w: %w", ErrBindUnknown, last)
 }
 
-// post sends the Binding once, or hands it to the scheduler's own queue of API calls where that is in use.
-func post(ctx context.Context, handle fwk.Handle, binding *v1.Binding) error {
+// post sends the Binding once, or hands it to the scheduler's own queue of API calls where that is in use. That queue has the
+// scheduler's client, so there the fence is passed before the queue and not behind it.
+func (e *Engine) post(ctx context.Context, handle fwk.Handle, binding *v1.Binding) error {
 	cacher := handle.APICacher()
 	if cacher == nil {
-		return handle.ClientSet().CoreV1().Pods(binding.Namespace).Bind(ctx, binding, metav1.CreateOptions{})
+		var client corev1client.PodsGetter = handle.ClientSet().CoreV1()
+		if e.binder != nil {
+			client = e.binder
+		}
+		return client.Pods(binding.Namespace).Bind(ctx, binding, metav1.CreateOptions{})
+	}
+	if e.fence != nil {
+		if err := e.fence.check(ctx); err != nil {
+			return err
+		}
 	}
 	finished, err := cacher.BindPod(binding)
 	if err != nil {

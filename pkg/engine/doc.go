@@ -11,7 +11,7 @@
 //	Close (scheduler stops)    --> all of them are waited for
 //
 // The first scheduling cycle of a GPU pod blocks once in TakeOver, which reads the bound pods from the API server: a replica
-// that stood by may have a watch that hangs.
+// that stood by may have a watch that hangs. Bindings pass a fence that is open while this replica can show that it leads.
 //
 // # Binds
 //

@@ -9,7 +9,9 @@ import (
 	"sync/atomic"
 
 	v1 "k8s.io/api/core/v1"
+	corev1client "k8s.io/client-go/kubernetes/typed/core/v1"
 	"k8s.io/client-go/tools/cache"
+	componentbaseconfig "k8s.io/component-base/config"
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/utils/clock"
@@ -73,6 +75,12 @@ type Engine struct {
 	// takeOver is held while TakeOver reads, current is true once it has. The ledger's lock is taken while it is held.
 	takeOver sync.Mutex
 	current  atomic.Bool
+
+	// election is what Elects was told, nil if nothing. Start makes fence and binder of it, which are nil without it: binder
+	// sends Bindings through the fence.
+	election *componentbaseconfig.LeaderElectionConfiguration
+	fence    *fence
+	binder   corev1client.PodsGetter
 
 	// inSync remembers that HasSynced was true once, gangsInSync the same of GangsSynced; both stay true.
 	inSync, gangsInSync atomic.Bool
@@ -154,6 +162,9 @@ func (e *Engine) Start(ctx context.Context, handle fwk.Handle, args *config.GPUT
 		return err
 	}
 	if err := e.show(handle); err != nil {
+		return err
+	}
+	if err := e.openFence(handle); err != nil {
 		return err
 	}
 	e.reports.recorder = handle.EventRecorder()

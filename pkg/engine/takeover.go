@@ -24,8 +24,7 @@ const (
 // cache of unknown age. No card may be given out before it has returned nil; it is asked again otherwise. It blocks for as
 // long as the list takes, and returns at once from then on.
 //
-// What the former leader has under way at that moment is not covered: its requests end before its lease does, unless the
-// network holds one back for longer than that.
+// The former leader sends nothing any more by then: its fence closed before its lease ended.
 func (e *Engine) TakeOver(ctx context.Context, handle fwk.Handle) error {
 	if e.current.Load() {
 		return nil
@@ -41,6 +40,11 @@ func (e *Engine) TakeOver(ctx context.Context, handle fwk.Handle) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, takeOverTimeout)
 	defer cancel()
+	if e.fence != nil {
+		if err := e.fence.begin(ctx); err != nil {
+			return fmt.Errorf("%w: %w", ErrNotSynced, err)
+		}
+	}
 	// Without a resource version the answer is as new as what etcd has.
 	list, err := handle.ClientSet().CoreV1().Pods(metav1.NamespaceAll).List(ctx, metav1.ListOptions{FieldSelector: livingBound})
 	if err != nil {

@@ -13,11 +13,10 @@ import (
 	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
+	componentbaseconfig "k8s.io/component-base/config"
 	"k8s.io/component-base/featuregate"
 	"k8s.io/klog/v2"
 	"k8s.io/kubernetes/cmd/kube-scheduler/app/options"
-
-	"github.com/gputopology/gpu-topology-scheduler/pkg/metrics"
 )
 
 const (
@@ -28,12 +27,12 @@ const (
 )
 
 // Wrap makes the scheduler command run preflight after its flags are parsed and before its gates are set.
-// The command is changed in place.
-func Wrap(cmd *cobra.Command) {
+// The command is changed in place. Where it will elect a leader, elects is told how.
+func Wrap(cmd *cobra.Command, elects func(componentbaseconfig.LeaderElectionConfiguration)) {
 	setGates := cmd.PersistentPreRunE
 	cmd.PersistentPreRunE = func(c *cobra.Command, args []string) error {
 		if runsScheduler(c.Flags()) {
-			if err := run(c.Context(), c.Flags()); err != nil {
+			if err := run(c.Context(), c.Flags(), elects); err != nil {
 				return err
 			}
 		}
@@ -54,7 +53,7 @@ func runsScheduler(flags *pflag.FlagSet) bool {
 	return true
 }
 
-func run(ctx context.Context, flags *pflag.FlagSet) error {
+func run(ctx context.Context, flags *pflag.FlagSet, elects func(componentbaseconfig.LeaderElectionConfiguration)) error {
 	if ctx == nil {
 		ctx = context.Background()
 	}
@@ -62,8 +61,12 @@ func run(ctx context.Context, flags *pflag.FlagSet) error {
 	if err != nil {
 		return fmt.Errorf("preflight: %w", err)
 	}
-	if elects(flags) {
-		metrics.Elects()
+	how, err := election(flags)
+	if err != nil {
+		return fmt.Errorf("preflight: %w", err)
+	}
+	if how.LeaderElect {
+		elects(how)
 	}
 	client, err := discovery.NewDiscoveryClientForConfig(config)
 	if err != nil {
@@ -165,15 +168,35 @@ func clientConfig(flags *pflag.FlagSet) (*rest.Config, error) {
 	return clientcmd.BuildConfigFromFlags(flagValue(flags, "master"), kubeconfig)
 }
 
-// elects reports whether the scheduler will elect a leader: by the file of --config, unless --leader-elect is given.
-func elects(flags *pflag.FlagSet) bool {
-	flag := flags.Lookup("leader-elect")
+// election is how the scheduler will elect a leader: by the file of --config, and by each flag that is given; without a file
+// by the flags and their defaults.
+func election(flags *pflag.FlagSet) (componentbaseconfig.LeaderElectionConfiguration, error) {
+	var how componentbaseconfig.LeaderElectionConfiguration
 	path := flagValue(flags, "config")
-	if path == "" || flag != nil && flag.Changed {
-		return flag == nil || flag.Value.String() == "true"
+	if path != "" {
+		config, err := options.LoadConfigFromFile(klog.Background(), path)
+		if err != nil {
+			return how, fmt.Errorf("--config %s: %w", path, err)
+		}
+		how = config.LeaderElection
 	}
-	config, err := options.LoadConfigFromFile(klog.Background(), path)
-	return err != nil || config.LeaderElection.LeaderElect
+	given := func(name string) (string, bool) {
+		flag := flags.Lookup(name)
+		if flag == nil || path != "" && !flag.Changed {
+			return "", false
+		}
+		return flag.Value.String(), true
+	}
+	if v, ok := given("leader-elect"); ok {
+		how.LeaderElect = v == "true" // what a bool flag prints
+	}
+	if v, ok := given("leader-elect-resource-name"); ok {
+		how.ResourceName = v
+	}
+	if v, ok := given("leader-elect-resource-namespace"); ok {
+		how.ResourceNamespace = v
+	}
+	return how, nil
 }
 
 func flagValue(flags *pflag.FlagSet, name string) string {

@@ -22,6 +22,7 @@ import (
 	"k8s.io/client-go/rest"
 	cliflag "k8s.io/component-base/cli/flag"
 	"k8s.io/component-base/compatibility"
+	componentbaseconfig "k8s.io/component-base/config"
 	"k8s.io/component-base/featuregate"
 	"k8s.io/kubernetes/pkg/features"
 
@@ -205,13 +206,57 @@ func TestWrap(t *testing.T) {
 			set := 0
 			var got string
 			cmd := newCommand(func(gates string) { set++; got = gates })
-			Wrap(cmd)
+			Wrap(cmd, nobody)
 			cmd.SetArgs(tt.args)
 			if err := cmd.ExecuteContext(t.Context()); err != nil {
 				t.Fatal(err)
 			}
 			if set != 1 || got != tt.want {
 				t.Errorf("the gates were set %d times, to %q, want once, to %q", set, got, tt.want)
+			}
+		})
+	}
+}
+
+// nobody is told of an election that does not take place.
+func nobody(componentbaseconfig.LeaderElectionConfiguration) {}
+
+// TestElection: what the process will elect its leader by, as kube-scheduler itself puts file and flags together.
+func TestElection(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "config.yaml")
+	text := "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\nleaderElection: {leaderElect: true, resourceName: mine, resourceNamespace: here}\n"
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	server := "--master=" + newAPI(t, nil)
+	tests := map[string]struct {
+		args []string
+		want string
+	}{
+		"flags and their defaults":  {[]string{server}, "kube-system/kube-scheduler"},
+		"flags":                     {[]string{server, "--leader-elect-resource-name=other"}, "kube-system/other"},
+		"off by flag":               {[]string{server, "--leader-elect=false"}, ""},
+		"file":                      {[]string{server, "--config=" + file}, "here/mine"},
+		"file, name by flag":        {[]string{server, "--config=" + file, "--leader-elect-resource-name=other"}, "here/other"},
+		"file, namespace by flag":   {[]string{server, "--config=" + file, "--leader-elect-resource-namespace=there"}, "there/mine"},
+		"file, but off by the flag": {[]string{server, "--config=" + file, "--leader-elect=false"}, ""},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			got := ""
+			cmd := newCommand(nil)
+			cmd.Flags().Bool("leader-elect", true, "")
+			cmd.Flags().String("leader-elect-resource-name", "kube-scheduler", "")
+			cmd.Flags().String("leader-elect-resource-namespace", "kube-system", "")
+			Wrap(cmd, func(c componentbaseconfig.LeaderElectionConfiguration) {
+				got = c.ResourceNamespace + "/" + c.ResourceName
+			})
+			cmd.SetArgs(tt.args)
+			if err := cmd.ExecuteContext(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			if got != tt.want {
+				t.Errorf("elects by lease %q, want %q", got, tt.want)
 			}
 		})
 	}
@@ -231,7 +276,7 @@ func TestWrapErrors(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			set := false
 			cmd := newCommand(func(string) { set = true })
-			Wrap(cmd)
+			Wrap(cmd, nobody)
 			cmd.SetArgs([]string{tt.arg})
 			err := cmd.ExecuteContext(t.Context())
 			if err == nil || !strings.Contains(err.Error(), "preflight") || !strings.Contains(err.Error(), tt.want) {
@@ -248,7 +293,7 @@ func TestWrapErrors(t *testing.T) {
 func TestWrapWithoutHook(t *testing.T) {
 	cmd := newCommand(nil)
 	cmd.PersistentPreRunE = nil
-	Wrap(cmd)
+	Wrap(cmd, nobody)
 	cmd.SetArgs([]string{"--master=" + newAPI(t, nil)})
 	if err := cmd.ExecuteContext(t.Context()); err != nil {
 		t.Fatal(err)
@@ -269,7 +314,7 @@ func TestAskAgain(t *testing.T) {
 		return true
 	}
 	cmd := newCommand(nil)
-	Wrap(cmd)
+	Wrap(cmd, nobody)
 	cmd.SetArgs([]string{"--master=" + newAPI(t, notReady, "devicetaintrules")})
 	if err := cmd.ExecuteContext(t.Context()); err != nil {
 		t.Fatal(err)
@@ -313,7 +358,7 @@ func TestAskEndsWithTheProcess(t *testing.T) {
 		return true
 	}
 	cmd := newCommand(nil)
-	Wrap(cmd)
+	Wrap(cmd, nobody)
 	cmd.SetArgs([]string{"--master=" + newAPI(t, refuse)})
 	if err := cmd.ExecuteContext(ctx); err == nil || !strings.Contains(err.Error(), "resource.k8s.io/v1") {
 		t.Errorf("error %v, want one that says what was asked", err)

@@ -103,7 +103,7 @@ var table = map[string]rule{
 	"pkg/preflight": {
 		imports: slices.Concat(client, []string{
 			"github.com/spf13/cobra", "github.com/spf13/pflag", "k8s.io/component-base/...",
-			"k8s.io/kubernetes/cmd/kube-scheduler/app/options", "k8s.io/kubernetes/pkg/features", "pkg/metrics",
+			"k8s.io/kubernetes/cmd/kube-scheduler/app/options", "k8s.io/kubernetes/pkg/features",
 		}),
 		tests: cluster,
 		why:   "it runs before there is a scheduler, an engine or a plugin",
@@ -149,6 +149,7 @@ var table = map[string]rule{
 	},
 	"pkg/engine": {
 		imports: slices.Concat(framework, []string{
+			"k8s.io/component-base/config",
 			"pkg/allocate", "pkg/apis/config", "pkg/apis/gputopology/v1alpha1", "pkg/book", "pkg/gang", "pkg/introspect", "pkg/ledger", "pkg/metrics", "pkg/observe",
 			"pkg/podgroup", "pkg/reconcile", "pkg/record", "pkg/request", "pkg/topology", "pkg/tracing",
 		}),
