@@ -29,6 +29,11 @@ type verdict struct {
 // said so, within the same scheduling cycle.
 const unsettledFor = 5 * time.Second
 
+// leftToFramework is how long a rejection of a terminating pod is left to the framework, which rejects such a pod from its own
+// event handler. WaitingPod.Reject of Kubernetes 1.37 writes a field under a read lock, so two of them must not meet. One
+// that the framework missed, as a pod that did not wait yet when its deletion was told, is rejected after this time.
+const leftToFramework = time.Second
+
 // outbox holds the pods, by namespace/name, that are activated once the lock is released.
 type outbox struct {
 	pods map[string]*v1.Pod
@@ -103,10 +108,10 @@ func (b *Book) release(uid ledger.PodUID) bool {
 	return freed
 }
 
-// settle lets a waiting pod go on or not. One that does not wait yet is asked again by the loop.
+// settle lets a waiting pod go on or not. One that does not wait yet, or is left to the framework, is asked again by the loop.
 func (b *Book) settle(uid ledger.PodUID, v verdict) bool {
 	waiting := b.host.WaitingPod(types.UID(uid))
-	if waiting == nil {
+	if waiting == nil || !v.allow && b.leaves(uid, v.since) {
 		if _, known := b.unsettled[uid]; !known {
 			b.unsettled[uid] = v
 			b.wake()
@@ -120,6 +125,12 @@ func (b *Book) settle(uid ledger.PodUID, v verdict) bool {
 		waiting.Reject(PluginName, v.reason)
 	}
 	return true
+}
+
+// leaves reports whether the rejection of a pod is still the framework's business.
+func (b *Book) leaves(uid ledger.PodUID, since time.Time) bool {
+	m := b.members[uid]
+	return m != nil && m.sighting.Terminating && b.clock.Now().Sub(since) < leftToFramework
 }
 
 // GiveBack is the end of a reservation: planID is the name of the plan that it came from, "" if none. One that is not of the

@@ -79,8 +79,9 @@ func gangArgs(loaded *schedconfig.KubeSchedulerConfiguration, change func(*confi
 	}
 }
 
-// restless has gangs that failed try again at once.
+// restless has gangs that failed try again at once. None gets a turn: ten failures are a matter of moments then.
 func restless(args *config.CoschedulingArgs) {
+	args.TurnAfter = new(int32(0))
 	args.BackoffInitial.Duration, args.BackoffMax.Duration = time.Millisecond, time.Millisecond
 }
 
