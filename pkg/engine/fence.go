@@ -80,12 +80,12 @@ type term struct {
 	transitions int32
 }
 
-func newFence(client kubernetes.Interface, c *componentbaseconfig.LeaderElectionConfiguration, clock clock.PassiveClock) (*fence, error) {
+func newFence(client kubernetes.Interface, by *componentbaseconfig.LeaderElectionConfiguration, c clock.PassiveClock) (*fence, error) {
 	host, err := os.Hostname()
 	if err != nil {
-		return nil, fmt.Errorf("fence of lease %s/%s: %w", c.ResourceNamespace, c.ResourceName, err)
+		return nil, fmt.Errorf("fence of lease %s/%s: %w", by.ResourceNamespace, by.ResourceName, err)
 	}
-	return &fence{leases: client.CoordinationV1().Leases(c.ResourceNamespace), name: c.ResourceName, host: host + "_", clock: clock}, nil
+	return &fence{leases: client.CoordinationV1().Leases(by.ResourceNamespace), name: by.ResourceName, host: host + "_", clock: c}, nil
 }
 
 // begin notes the term under which this process leads. The caller has been told by the election that it does.

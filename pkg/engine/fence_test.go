@@ -179,7 +179,7 @@ func TestFenceClosesBeforeAnotherLeads(t *testing.T) {
 					e.acquire("host_b")
 				}
 			},
-			"the first regains": func(t *rapid.T) {
+			"the first regains": func(*rapid.T) {
 				if *e.spec.HolderIdentity == "host_b" && e.clock.Now().After(e.spec.RenewTime.Add(leaseSeconds*time.Second)) {
 					e.acquire("host_a")
 				}

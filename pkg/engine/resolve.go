@@ -3,6 +3,7 @@ package engine
 import (
 	"context"
 	"sort"
+	"sync"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
@@ -20,6 +21,9 @@ const (
 	// lateCommit is the age after which a Binding that is not visible will never be: an API server gives a request
 	// up after 60 s (kube-apiserver --request-timeout, default 1m0s); half as much again is margin.
 	lateCommit = 90 * time.Second
+	// readsAtOnce is the number of suspects that are read at a time: while the API server hangs each takes readBackTimeout.
+	// When it comes back, so many reads are no load.
+	readsAtOnce = 16
 )
 
 // suspect is a Binding whose outcome is not known.
@@ -39,36 +43,64 @@ func (e *Engine) suspect(binding *v1.Binding) {
 	e.suspects[uid] = &suspect{binding: binding, since: e.clock.Now()}
 }
 
+// resolveLoop reads suspects and ends what only time ends. A round of reads that takes long delays neither the other nor Close.
 func (e *Engine) resolveLoop(ctx context.Context, handle fwk.Handle) {
 	ticker := e.clock.NewTicker(resolvePeriod)
 	defer ticker.Stop()
+	var rounds sync.WaitGroup
+	defer rounds.Wait()
+	idle := make(chan struct{}, 1)
+	idle <- struct{}{}
 	for {
 		select {
 		case <-ctx.Done():
 			return
 		case <-ticker.C():
-			e.resolve(ctx, handle)
-			if o := e.Observer(); o.CoolDown() || o.Readmit() {
-				e.freed()
-			}
+		}
+		select {
+		case <-idle:
+			rounds.Go(func() {
+				e.resolve(ctx, handle)
+				idle <- struct{}{}
+			})
+		default: // the last round is not over
+		}
+		if o := e.Observer(); o.CoolDown() || o.Readmit() {
+			e.freed()
 		}
 	}
 }
 
-// resolve reads every suspect once.
+// resolve reads every suspect once, readsAtOnce at a time, and returns when all are read or ctx has ended.
 func (e *Engine) resolve(ctx context.Context, handle fwk.Handle) {
+	var reads sync.WaitGroup
+	defer reads.Wait()
+	slots := make(chan struct{}, readsAtOnce)
 	for _, s := range e.openSuspects() {
-		if ctx.Err() != nil {
+		select {
+		case <-ctx.Done():
 			return
+		case slots <- struct{}{}:
 		}
-		if e.resolveOne(ctx, handle, s) {
-			e.mu.Lock()
-			delete(e.suspects, ledger.PodUID(s.binding.UID))
-			e.mu.Unlock()
-			e.countSettled(s.binding)
-			e.freed()
-		}
+		reads.Go(func() {
+			defer func() { <-slots }()
+			if e.resolveOne(ctx, handle, s) {
+				e.settled(s)
+			}
+		})
 	}
+}
+
+// settled ends a suspicion. The pod may have been tried again meanwhile, and be suspected for that.
+func (e *Engine) settled(s *suspect) {
+	uid := ledger.PodUID(s.binding.UID)
+	e.mu.Lock()
+	if e.suspects[uid] == s {
+		delete(e.suspects, uid)
+	}
+	e.mu.Unlock()
+	e.countSettled(s.binding)
+	e.freed()
 }
 
 func (e *Engine) openSuspects() []*suspect {

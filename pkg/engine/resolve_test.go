@@ -158,12 +158,13 @@ func TestResolveLoop(t *testing.T) {
 	if err := b.Start(b.ctx, b.handle, defaultArgs()); err != nil {
 		t.Fatal(err)
 	}
-	eventually(b.ctx, t, "the loop waits for the clock", c.HasWaiters)
 	if got := b.stage(); got != ledger.StageUnknown {
 		t.Errorf("%v before the first tick, want %v", got, ledger.StageUnknown)
 	}
-	c.Step(resolvePeriod)
-	eventually(b.ctx, t, "resolved", func() bool { return b.stage() == ledger.StageBound && len(b.openSuspects()) == 0 })
+	eventually(b.ctx, t, "resolved", func() bool {
+		c.Step(resolvePeriod) // again, until the loop has its ticker
+		return b.stage() == ledger.StageBound && len(b.openSuspects()) == 0
+	})
 	if err := b.Close(); err != nil {
 		t.Error(err)
 	}

@@ -26,6 +26,7 @@ import (
 // swept is an engine whose informers do not run: a test puts objects into their stores, of which no handler hears, and sweeps.
 type swept struct {
 	*Engine
+	bench       *bench
 	t           *testing.T
 	clock       *testingclock.FakeClock
 	sweeps      *reconcile.Loop
@@ -46,7 +47,7 @@ func newSwept(t *testing.T, change func(*config.GPUTopologyArgs)) *swept {
 		t.Fatal(err)
 	}
 	b.observer.Store(observer)
-	s := &swept{Engine: b.Engine, t: t, clock: c, sweeps: b.newSweeps(b.ctx, b.handle, args, observer)}
+	s := &swept{Engine: b.Engine, bench: b, t: t, clock: c, sweeps: b.newSweeps(b.ctx, b.handle, args, observer)}
 	s.nodes, s.pods = b.factory.Core().V1().Nodes().Informer().GetStore(), b.factory.Core().V1().Pods().Informer().GetStore()
 	s.put(s.nodes, kit.Node("n1", kit.N8s("n1")))
 	s.sweep()

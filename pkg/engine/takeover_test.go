@@ -19,7 +19,7 @@ import (
 )
 
 // TestCaseB086TakeOverSeesWhatTheWatchMissed: a standby whose pod watch hangs takes over from a leader that has bound a pod
-// meanwhile. It charges the pod before it gives out a card, and gives out none while it cannot ask.
+// meanwhile. It charges the pod before it gives out a card, and gives out none while a page of the answer is missing.
 func TestCaseB086TakeOverSeesWhatTheWatchMissed(t *testing.T) {
 	b := newBench(t, clock.RealClock{})
 	client := fake.NewClientset(kit.Node("n1", kit.N8s("n1")))
@@ -32,10 +32,16 @@ func TestCaseB086TakeOverSeesWhatTheWatchMissed(t *testing.T) {
 			return true, &v1.PodList{}, nil // what a hanging watch has
 		}
 		asked = true
-		if failing {
+		first := &v1.PodList{Items: []v1.Pod{*ended, *kit.Pod("ns", "waiting", kit.UID("w"), kit.GPUs(1))}}
+		first.Continue = "the last page"
+		page, ok := action.(clienttesting.ListActionImpl)
+		switch {
+		case !ok || page.ListOptions.Continue == "":
+			return true, first, nil
+		case failing || page.ListOptions.Continue != first.Continue:
 			return true, nil, errors.New("etcdserver: request timed out")
 		}
-		return true, &v1.PodList{Items: []v1.Pod{*bound, *ended, *kit.Pod("ns", "waiting", kit.UID("w"), kit.GPUs(1))}}, nil
+		return true, &v1.PodList{Items: []v1.Pod{*bound}}, nil
 	})
 	factory := informers.NewSharedInformerFactory(client, 0)
 	handle := newHandle(b.ctx, t, client, frameworkruntime.WithInformerFactory(factory), frameworkruntime.WithPodActivator(b.woken))

@@ -71,6 +71,7 @@ func (o *Observer) ran(uid ledger.PodUID) bool {
 
 // letGo ends what a pod held that is not among the living any more: at once, or after cooling.
 func (o *Observer) letGo(uid ledger.PodUID) {
+	o.forgetAhead(uid)
 	o.cooling.mu.Lock()
 	defer o.cooling.mu.Unlock()
 	ran := o.cooling.running[uid]

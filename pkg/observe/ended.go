@@ -73,6 +73,7 @@ func (o *Observer) EndedSeen(pod *v1.Pod, old bool) {
 		return
 	}
 	uid := ledger.PodUID(pod.UID)
+	o.forgetAhead(uid)
 	o.cooling.mu.Lock()
 	delete(o.cooling.running, uid)
 	o.cooling.mu.Unlock()

@@ -131,6 +131,14 @@ func cardsOf(node string, indices ...int) []allocate.CardShare {
 	return out
 }
 
+// must is for steps that succeed.
+func (w *world) must(t fails, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
 // recorded is the record of whole cards.
 func recorded(t fails, node string, indices ...int) kit.PodOption {
 	t.Helper()

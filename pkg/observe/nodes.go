@@ -82,11 +82,19 @@ func describedNode(object any) ([]string, error) {
 func (o *Observer) NodeChanged(name string) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
+	if o.readNode(name) {
+		o.noteContradiction(name, o.ledger.Node(ledger.NodeName(name)))
+	}
+}
+
+// readNode is NodeChanged, and reports whether the ledger was told anything. The caller holds mu, and looks for a contradiction
+// afterwards.
+func (o *Observer) readNode(name string) bool {
 	node, err := o.nodes.Get(name)
 	if err != nil {
 		if !apierrors.IsNotFound(err) {
 			o.logger.Error(err, "Node cannot be read from the informer's store", "node", name)
-			return
+			return false
 		}
 		o.inventory.Forget(name)
 		o.settled.Delete(name)
@@ -95,11 +103,11 @@ func (o *Observer) NodeChanged(name string) {
 		o.disown(name)
 		o.forgetAdmission(name)
 		o.ledger.RemoveNode(ledger.NodeName(name))
-		return
+		return true
 	}
 	result, changed := o.inventory.Resolve(node, o.slicesOf(name), o.clock.Now())
 	if !changed {
-		return
+		return false
 	}
 	if result.Topology != nil || inventory.Describes(node) {
 		o.ledger.SetNode(ledger.NodeName(name), result.Topology)
@@ -108,7 +116,7 @@ func (o *Observer) NodeChanged(name string) {
 	}
 	o.noteProblems(node, result)
 	o.noteOwners(node, result.Topology)
-	o.noteQuarantineLocked(name)
+	return true
 }
 
 // slicesOf returns the slices that describe a node, by name.

@@ -69,6 +69,7 @@ type Observer struct {
 	ended     cache.Store
 	cooling   cooling
 	admission admission
+	ahead     ahead
 
 	// mu makes reading a node's sources and telling the ledger one step. The ledger's lock is taken while it is held,
 	// never the other way round.
@@ -93,6 +94,7 @@ func New(l *ledger.Ledger, options Options, report Reporter, logger klog.Logger,
 		options:   options,
 		cooling:   cooling{running: map[ledger.PodUID]bool{}, until: map[ledger.PodUID]time.Time{}},
 		admission: admission{nodes: map[string]*refusals{}},
+		ahead:     ahead{pods: map[ledger.PodUID]sighting{}},
 		ledger:    l,
 		report:    report,
 		logger:    logger,

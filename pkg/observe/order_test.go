@@ -2,10 +2,14 @@ package observe
 
 import (
 	"fmt"
+	"maps"
+	"slices"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/tools/cache"
 	"pgregory.net/rapid"
 
@@ -26,6 +30,40 @@ type stream struct {
 	stored, told int
 	// last is what the handler was told last of each key.
 	last map[string]any
+}
+
+// versioned gives the states the versions of the server: each change has the next.
+func (s *stream) versioned(t *rapid.T) *stream {
+	for i := range s.changes {
+		object, ok := s.changes[i].object.(runtime.Object)
+		if !ok {
+			t.Fatalf("%T", s.changes[i].object)
+		}
+		object = object.DeepCopyObject()
+		accessor, err := meta.Accessor(object)
+		if err != nil {
+			t.Fatal(err)
+		}
+		accessor.SetResourceVersion(fmt.Sprint(i + 1))
+		s.changes[i].object = object
+	}
+	return s
+}
+
+// read has the observer see every bound pod as the server shows it after n changes.
+func (s *stream) read(o *Observer, n int) {
+	last := map[string]*v1.Pod{}
+	for _, c := range s.changes[:n] {
+		pod, ok := c.object.(*v1.Pod)
+		if last[c.key] = pod; c.gone || !ok {
+			delete(last, c.key)
+		}
+	}
+	for _, key := range slices.Sorted(maps.Keys(last)) {
+		if pod := last[key]; pod.Spec.NodeName != "" && !Terminal(pod) {
+			o.PodSeen(pod)
+		}
+	}
 }
 
 type change struct {
@@ -180,8 +218,9 @@ func (w *world) rebuilt(t *rapid.T) picture {
 	return pictureOf(fresh.ledger)
 }
 
-// TestOrderOfEvents: however the informers race each other and run behind their stores, the ledger ends as one that is
-// built from the last state of every object; its invariants hold at every step.
+// TestOrderOfEvents: however the informers race each other and run behind their stores, and the stores behind what somebody
+// has read from the server, the ledger ends as one that is built from the last state of every object; its invariants hold at
+// every step.
 func TestOrderOfEvents(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		w := newWorld(t)
@@ -196,6 +235,7 @@ func TestOrderOfEvents(t *testing.T) {
 			{store: w.nodeStore, handler: w.nodeHandler(), changes: interleave(t, "nodes", nodes), last: map[string]any{}},
 			{store: w.podStore, handler: w.podHandler(), changes: interleave(t, "pods", pods), last: map[string]any{}},
 		}
+		reader, reads := streams[1].versioned(t), 3
 		for {
 			var steps []func()
 			for _, s := range streams {
@@ -210,6 +250,12 @@ func TestOrderOfEvents(t *testing.T) {
 				break
 			}
 			steps = append(steps, func() { w.CatchUp("n1", int64(streams[0].stored+streams[1].stored)) })
+			if reads > 0 {
+				steps = append(steps, func() {
+					reads--
+					reader.read(w.Observer, rapid.IntRange(reader.stored, len(reader.changes)).Draw(t, "read"))
+				})
+			}
 			steps[rapid.IntRange(0, len(steps)-1).Draw(t, "step")]()
 			if err := w.ledger.Check(); err != nil {
 				t.Fatalf("invariants: %v", err)

@@ -53,10 +53,13 @@ func (o *Observer) PodChanged(pod *v1.Pod) {
 }
 
 func (o *Observer) settlePod(namespace, name string, uid ledger.PodUID) {
+	ahead := o.Ahead(uid) // before the store is asked, which may catch up meanwhile
 	current, err := o.pods.Pods(namespace).Get(name)
 	switch {
 	case err != nil && !apierrors.IsNotFound(err):
 		o.logger.Error(err, "Pod cannot be read from the informer's store", "pod", klog.KRef(namespace, name))
+	case ahead:
+		// The store is behind what the ledger was told.
 	case err != nil:
 		o.letGo(uid)
 	case ledger.PodUID(current.UID) != uid:
@@ -66,13 +69,14 @@ func (o *Observer) settlePod(namespace, name string, uid ledger.PodUID) {
 	}
 }
 
-// PodSeen brings the ledger in line with a pod as the API shows it.
+// PodSeen brings the ledger in line with a pod as the API shows it. The pod may be newer than the informer's store.
 func (o *Observer) PodSeen(pod *v1.Pod) {
 	switch {
 	case Terminal(pod):
 		o.podEnded(pod)
 	case pod.Spec.NodeName != "":
 		if h, ok := o.holdingOf(pod); ok {
+			o.noteAhead(pod) // before the ledger has it: from then on its end may be looked for
 			o.adopted(pod, o.ledger.Adopt(h))
 			o.noteRunning(pod)
 		}
@@ -117,6 +121,7 @@ func (o *Observer) PodUpdated(old, pod *v1.Pod) {
 // replaced handles a pod whose name belongs to another pod now: in one step, so that nobody sees its cards free between.
 func (o *Observer) replaced(old ledger.PodUID, pod *v1.Pod) {
 	o.forgetFault(old)
+	o.forgetAhead(old)
 	if o.ran(old) {
 		o.letGo(old) // one step as well: the cards go to the holding that cools
 		o.PodSeen(pod)
@@ -124,6 +129,7 @@ func (o *Observer) replaced(old ledger.PodUID, pod *v1.Pod) {
 	}
 	if !Terminal(pod) && pod.Spec.NodeName != "" {
 		if h, ok := o.holdingOf(pod); ok {
+			o.noteAhead(pod)
 			o.adopted(pod, o.ledger.Replace(old, h))
 			return
 		}
@@ -180,6 +186,7 @@ func (o *Observer) adopted(pod *v1.Pod, err error) {
 	case err == nil:
 		o.noteQuarantine(pod.Spec.NodeName)
 	case errors.Is(err, ledger.ErrReleased):
+		o.forgetAhead(ledger.PodUID(pod.UID))
 		o.logger.V(4).Info("Late event of a pod that has ended", "pod", klog.KObj(pod))
 	default:
 		o.logger.Error(err, "Bound pod cannot be charged", "pod", klog.KObj(pod), "node", pod.Spec.NodeName)

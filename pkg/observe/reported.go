@@ -20,11 +20,12 @@ const (
 func (o *Observer) noteQuarantine(name string) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	o.noteQuarantineLocked(name)
+	o.noteContradiction(name, o.ledger.Node(ledger.NodeName(name)))
 }
 
-func (o *Observer) noteQuarantineLocked(name string) {
-	why := contradiction(o.ledger.Node(ledger.NodeName(name)))
+// noteContradiction is noteQuarantine for a node's state, nil for a node that the ledger does not know. The caller holds mu.
+func (o *Observer) noteContradiction(name string, a *ledger.NodeGPUAllocation) {
+	why := contradiction(a)
 	if why == "" {
 		delete(o.quarantines, name)
 		return

@@ -137,14 +137,15 @@ func (o *Observer) Charge(pod *v1.Pod) (ledger.Holding, bool) {
 }
 
 // Print returns a number that changes with everything that Charge depends on: the versions of the pod and of its claims.
-// 0 says that it is not known, and is no reason to take two pods for equal.
-func (o *Observer) Print(pod *v1.Pod) uint64 {
+// 0 says that it is not known, and is no reason to take two pods for equal. lasting says that it is the object's for good,
+// and need not be asked for again.
+func (o *Observer) Print(pod *v1.Pod) (number uint64, lasting bool) {
 	if pod.ResourceVersion == "" {
-		return 0
+		return 0, false
 	}
 	sum := maphash.String(seed, pod.ResourceVersion)
 	if !claims(pod) || o.claims == nil {
-		return sum
+		return sum, true
 	}
 	var all maphash.Hash
 	all.SetSeed(seed)
@@ -156,16 +157,21 @@ func (o *Observer) Print(pod *v1.Pod) uint64 {
 		maphash.WriteComparable(&all, version)
 	}
 	maphash.WriteComparable(&all, o.mayOfferDRA(pod.Spec.NodeName))
-	return maphash.Bytes(seed, binary.LittleEndian.AppendUint64(nil, sum^all.Sum64()))
+	return maphash.Bytes(seed, binary.LittleEndian.AppendUint64(nil, sum^all.Sum64())), false
 }
 
 // Reread brings the ledger in line with a node as it is now, also where only time has passed, and returns what the ledger
 // said of it before and says after. It reports a quarantine that is new.
 func (o *Observer) Reread(name string) (before, after *ledger.NodeGPUAllocation) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
 	before = o.ledger.Node(ledger.NodeName(name))
-	o.NodeChanged(name)
-	o.noteQuarantine(name)
-	return before, o.ledger.Node(ledger.NodeName(name))
+	after = before
+	if o.readNode(name) {
+		after = o.ledger.Node(ledger.NodeName(name))
+	}
+	o.noteContradiction(name, after)
+	return before, after
 }
 
 // Recharge brings the ledger in line with a bound pod whose holding is out of date. The cards that the ledger has for it

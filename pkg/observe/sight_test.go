@@ -114,15 +114,18 @@ func TestPrint(t *testing.T) {
 	claims := w.factory.Resource().V1().ResourceClaims().Informer().GetStore()
 	name := "claim"
 	pod := boundPod(t, "u", "n1", 0)
-	if got := w.Print(pod); got != 0 {
-		t.Errorf("%d for a pod without a version", got)
+	if got, lasting := w.Print(pod); got != 0 || lasting {
+		t.Errorf("%d, lasting %t, for a pod without a version", got, lasting)
 	}
 	last := uint64(0)
 	check := func(what string, wantNew bool) {
 		t.Helper()
-		got := w.Print(pod)
-		if got == 0 || (got != last) != wantNew || w.Print(pod.DeepCopy()) != got {
+		got, lasting := w.Print(pod)
+		if again, _ := w.Print(pod.DeepCopy()); got == 0 || (got != last) != wantNew || again != got {
 			t.Errorf("%s: %d after %d, want a new one: %t", what, got, last, wantNew)
+		}
+		if want := len(pod.Spec.ResourceClaims) == 0; lasting != want {
+			t.Errorf("%s: lasting %t, want %t", what, lasting, want)
 		}
 		last = got
 	}

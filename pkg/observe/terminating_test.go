@@ -27,11 +27,14 @@ func TestTerminating(t *testing.T) {
 			w := newWorld(t)
 			w.putNode(t, kit.Node("n1", kit.N8s("n1")))
 			w.putPod(t, tt.pod)
+			if tt.want && !w.AnyTerminating() {
+				t.Error("no node at all is said to have terminating pods")
+			}
 			if got := w.Terminating("n1"); got != tt.want {
 				t.Errorf("cards of n1 are held by terminating pods: %t, want %t", got, tt.want)
 			}
 			w.removePod(t, tt.pod)
-			if w.Terminating("n1") {
+			if w.Terminating("n1") || w.AnyTerminating() {
 				t.Error("the pod is gone and still terminates")
 			}
 		})

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/gputopology/gpu-topology-scheduler/pkg/observe"
+	kit "github.com/gputopology/gpu-topology-scheduler/pkg/testkit"
 )
 
 const (
@@ -18,7 +19,9 @@ func newBenchWorld(b *testing.B) *world {
 	b.Helper()
 	w := newWorld(b, observe.Options{})
 	for i := range benchNodes {
-		w.node(benchNode(i))
+		node := kit.Node(benchNode(i), kit.N8s(benchNode(i)))
+		node.ResourceVersion = fmt.Sprint(i + 1)
+		w.put(w.nodeStore, node)
 		w.Observer.NodeChanged(benchNode(i))
 	}
 	for i := range benchPods {
@@ -38,7 +41,7 @@ func BenchmarkSweep(b *testing.B) {
 	b.Run("after a restart", func(b *testing.B) {
 		b.ReportAllocs()
 		for b.Loop() {
-			w.forget()
+			w.memory = memory{turn: w.memory.turn}
 			w.Sweep()
 		}
 	})

@@ -31,7 +31,11 @@
 //	node known       none                               node-gone: forgotten; its pods' holdings stay until they go
 //
 // (*) Not in the store, its name taken by another UID, or succeeded or failed. A pod that waits at Permit, or whose Binding is
-// being sent, is left alone whatever the store shows.
+// being sent, is left alone whatever the store shows, and so is one that was read from the API server itself, for as long as
+// the store is older than that (observe.Observer.Ahead): after a change of the leader, while the watch of the new one hangs.
+//
+// No order of events is known that leaves a tombstone on a living pod: what the ledger takes for gone was deleted, or had
+// succeeded or failed. The repair is for a pod whose phase somebody sets back from there, which the API server allows.
 //
 // Every node is read again each time, so that a description that has grown too old closes its cards (TopologyMaxAge). Whether
 // a node's facts contradict each other the ledger derives itself, and ends it when they agree; a sweep counts and logs both.

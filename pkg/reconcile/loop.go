@@ -99,7 +99,6 @@ type Loop struct {
 func New(o Options) *Loop {
 	l := &Loop{
 		Options: o, kick: make(chan struct{}, 1), comparisons: maxComparisons,
-		memory:  memory{at: map[ledger.PodUID]int32{}},
 		summary: Summary{Repairs: map[Kind]int64{}},
 	}
 	for _, k := range Kinds() {

@@ -23,8 +23,6 @@ type sweep struct {
 	*Loop
 	now  time.Time
 	view View
-	// pods are the bound GPU pods of the store, each at the place of its entry in the memory.
-	pods []*v1.Pod
 	// open are the comparisons to make, by the place of the pod.
 	open    []int32
 	repairs []Done
@@ -35,7 +33,7 @@ func newSweep(l *Loop) *sweep {
 	l.memory.turn++
 	now := l.Clock.Now()
 	return &sweep{
-		Loop: l, now: now, pods: make([]*v1.Pod, len(l.memory.entries)),
+		Loop: l, now: now,
 		view: View{Now: now, InFlight: map[ledger.PodUID]bool{}, Before: l.before},
 	}
 }
@@ -43,10 +41,10 @@ func newSweep(l *Loop) *sweep {
 // nodes reads all nodes again and returns their number.
 func (s *sweep) nodes() int {
 	quarantined := map[ledger.NodeName]bool{}
-	met := make(map[ledger.NodeName]bool, len(s.quarantined))
+	met := 0
 	var repairs []Repair
 	for node := range s.Observer.Nodes() {
-		met[ledger.NodeName(node.Name)] = true
+		met++
 		before, after := s.Observer.Reread(node.Name)
 		repairs = s.judge(repairs, before, after)
 		if after != nil && after.Quarantined {
@@ -56,8 +54,8 @@ func (s *sweep) nodes() int {
 			}
 		}
 	}
-	for a := range s.Ledger.Nodes() {
-		if !met[a.Name] {
+	for a := range s.Ledger.States() {
+		if s.Observer.Node(string(a.Name)) == nil {
 			before, after := s.Observer.Reread(string(a.Name))
 			repairs = s.judge(repairs, before, after)
 		}
@@ -72,7 +70,7 @@ func (s *sweep) nodes() int {
 	for _, r := range repairs {
 		s.done(r)
 	}
-	return len(met)
+	return met
 }
 
 func quarantine(a *ledger.NodeGPUAllocation) Repair {
@@ -108,76 +106,95 @@ func (s *sweep) judge(repairs []Repair, before, after *ledger.NodeGPUAllocation)
 // read collects what does not agree for sure.
 func (s *sweep) read() {
 	m := &s.memory
+	m.expect(s.Ledger.Stats().Pods())
+	pods := make([]*v1.Pod, 0, batch)
 	for pod := range s.Observer.GPUPods() {
-		at := m.entry(ledger.PodUID(pod.UID))
-		m.entries[at].seen = m.turn
-		for int(at) >= len(s.pods) {
-			s.pods = append(s.pods, nil)
+		if pods = append(pods, pod); len(pods) == batch {
+			m.meet(pods)
+			pods = pods[:0]
 		}
-		s.pods[at] = pod
 	}
+	m.meet(pods)
 	for mark := range s.Ledger.Marks() {
 		if !observe.Cooling(mark.UID) {
 			s.glance(&mark)
 		}
 	}
-	if len(s.open) > s.comparisons {
-		slices.SortFunc(s.open, func(a, b int32) int {
-			return cmp.Or(cmp.Compare(m.entries[b].waits, m.entries[a].waits), cmp.Compare(m.entries[a].uid, m.entries[b].uid))
-		})
+	for _, at := range s.due() {
+		s.compare(&m.entries[at])
 	}
-	for i, at := range s.open {
-		if i < s.comparisons {
-			s.compare(at)
-		} else {
-			m.entries[at].waits++
-		}
-	}
-	for at, pod := range s.pods {
-		if pod != nil && m.entries[at].held != m.turn {
-			s.unheld(&m.entries[at], pod)
+	for i := range m.entries {
+		if k := &m.entries[i]; k.seen == m.turn && k.held != m.turn {
+			s.unheld(k)
 		}
 	}
 }
 
 // glance looks whether a holding's pod lives on its node.
 func (s *sweep) glance(mark *ledger.Mark) {
-	at := s.memory.entry(mark.UID)
+	at := s.memory.entry(mark.UID, startOf(mark.UID))
 	k := &s.memory.entries[at]
 	k.held = s.memory.turn
-	var pod *v1.Pod
-	if k.seen == s.memory.turn {
-		pod = s.pods[at]
-	}
-	if pod == nil || mark.Stage != ledger.StageBound || pod.Spec.NodeName != string(mark.Node) {
+	bound := k.seen == k.held && mark.Stage == ledger.StageBound
+	switch {
+	case bound && k.still(mark.Revision, s.Observer):
+	case bound && k.pod.Spec.NodeName == string(mark.Node):
+		k.waits++
+		s.open = append(s.open, at)
+	default:
 		k.open()
 		s.doubt(mark.UID, s.Observer.Living(mark.Pod, mark.UID))
-		return
-	}
-	if version := s.Observer.Print(pod); version == 0 || k.print != version || k.revision != mark.Revision {
-		s.open = append(s.open, at)
 	}
 }
 
+// due returns the comparisons that this sweep makes: those that were put off most often, and of these the lowest UIDs.
+func (s *sweep) due() []int32 {
+	m, most := s.memory.entries, s.comparisons
+	if len(s.open) <= most {
+		return s.open
+	}
+	order := func(a, b int32) int {
+		x, y := &m[a], &m[b]
+		if x.waits != y.waits {
+			return cmp.Compare(y.waits, x.waits)
+		}
+		return x.before(y)
+	}
+	// Sorting all would take longer than comparing some.
+	var last int32 = -1
+	first := make([]int32, 0, 2*most)
+	for _, at := range s.open {
+		if last >= 0 && order(at, last) > 0 {
+			continue
+		}
+		if first = append(first, at); len(first) == cap(first) {
+			slices.SortFunc(first, order)
+			first = first[:most]
+			last = first[most-1]
+		}
+	}
+	slices.SortFunc(first, order)
+	return first[:min(most, len(first))]
+}
+
 // compare looks whether a bound pod holds what the ledger says.
-func (s *sweep) compare(at int32) {
-	k, pod := &s.memory.entries[at], s.pods[at]
+func (s *sweep) compare(k *known) {
 	e, held := s.Ledger.Entry(k.uid)
-	version := s.Observer.Print(pod) // before what it stands for is read: a claim may change at any time
-	charge, holds := s.Observer.Charge(pod)
+	version, lasting := s.Observer.Print(k.pod) // before what it stands for is read: a claim may change at any time
+	charge, holds := s.Observer.Charge(k.pod)
 	if held && holds && e.Stage == ledger.StageBound && agree(&e.Holding, &charge) {
-		k.agreed(version, e.Revision)
+		k.agreed(version, lasting, e.Revision)
 		return
 	}
 	k.open()
-	s.doubt(k.uid, pod)
+	s.doubt(k.uid, k.pod)
 }
 
 // doubt hands a holding and its pod to the plan.
 func (s *sweep) doubt(uid ledger.PodUID, pod *v1.Pod) {
 	e, held := s.Ledger.Entry(uid)
-	if !held {
-		return // given back meanwhile
+	if !held || pod == nil && s.Observer.Ahead(uid) {
+		return // given back meanwhile, or nothing is known of it yet
 	}
 	s.view.Held = append(s.view.Held, e)
 	if pod != nil {
@@ -189,14 +206,14 @@ func (s *sweep) doubt(uid ledger.PodUID, pod *v1.Pod) {
 }
 
 // unheld looks at a bound pod that may hold GPUs, and for which the ledger has nothing.
-func (s *sweep) unheld(k *known, pod *v1.Pod) {
-	version := s.Observer.Print(pod)
-	if version != 0 && k.print == version && k.revision == 0 {
+func (s *sweep) unheld(k *known) {
+	if k.still(0, s.Observer) {
 		return
 	}
-	seen := s.seen(pod)
+	version, lasting := s.Observer.Print(k.pod)
+	seen := s.seen(k.pod)
 	if !seen.Holds {
-		k.agreed(version, 0)
+		k.agreed(version, lasting, 0)
 		return
 	}
 	k.open()
@@ -243,8 +260,9 @@ func (s *sweep) release(r *Repair, e *ledger.Entry, pod *v1.Pod) bool {
 	if r.Kind == Orphan {
 		s.Observer.Gone(r.Pod, r.UID, r.Node)
 	}
-	s.freed = true
-	return true
+	_, held := s.Ledger.Entry(r.UID)
+	s.freed = s.freed || !held
+	return !held
 }
 
 // charge has the ledger hold what a bound pod holds.
