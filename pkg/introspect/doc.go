@@ -21,10 +21,18 @@
 // # Errors
 //
 // The body of every answer that is not 200 is {"error": "..."}: 400 for a parameter that is unknown or out of range, 404 for
-// another path, 405 for another method than GET and HEAD, 503 while Concurrent requests are being answered already.
+// another path, 405 for another method than GET and HEAD, 403 for a Host that is a name, 503 while Concurrent answers are being
+// put together or Delivered long ones are being read already.
 //
 // # Access
 //
 // The endpoint has no authentication: it listens on the loopback address by default, and names of pods and nodes are all
-// that it tells.
+// that it tells. A request must name the machine by an IP address or "localhost", so that no web page can have a browser on
+// this machine read the answers under a name of its own.
+//
+// # Slow readers
+//
+//	request --> slot: read snapshots, encode --> slot is free --> write 64 KiB after 64 KiB, each within chunkTimeout
+//
+// So a reader who takes his time keeps others from nothing, and one who stops reading is cut off.
 package introspect

@@ -85,8 +85,14 @@ func (s *source) Sweep() Sweep {
 
 func ask(h http.Handler, method, target string) *httptest.ResponseRecorder {
 	w := httptest.NewRecorder()
-	h.ServeHTTP(w, httptest.NewRequest(method, target, http.NoBody))
+	h.ServeHTTP(w, request(method, target))
 	return w
+}
+
+func request(method, target string) *http.Request {
+	r := httptest.NewRequest(method, target, http.NoBody)
+	r.Host = "localhost:10269"
+	return r
 }
 
 func body(t *testing.T, r io.Reader) string {
@@ -144,6 +150,7 @@ func TestRefusals(t *testing.T) {
 		wantError      string
 	}{
 		"root":                 {"GET", "/", 404, `there is no "/"`},
+		"no path":              {"GET", "/v1", 404, `there is no "/v1"`},
 		"unknown path":         {"GET", "/v1/reconcile", 404, `there is no "/v1/reconcile"`},
 		"POST to unknown path": {"POST", "/reconcile", 404, `there is no "/reconcile"`},
 		"below a path":         {"GET", "/v1/pods/ns", 404, `there is no "/v1/pods/ns"`},

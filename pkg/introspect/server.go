@@ -10,10 +10,9 @@ import (
 )
 
 const (
-	// readTimeout bounds the time to read a request, writeTimeout the time from there to the end of its answer.
-	readTimeout  = 5 * time.Second
-	writeTimeout = 30 * time.Second
-	idleTimeout  = 60 * time.Second
+	// readTimeout bounds the time to read a request.
+	readTimeout = 5 * time.Second
+	idleTimeout = 60 * time.Second
 	// maxHeader bounds the header of a request, in bytes.
 	maxHeader = 16 << 10
 	// graceTimeout is how long answers under way may go on after the end.

@@ -15,13 +15,13 @@ func gangDefaults() *CoschedulingArgs {
 	return args
 }
 
-func duration(d time.Duration) metav1.Duration { return metav1.Duration{Duration: d} }
+func duration(d time.Duration) *metav1.Duration { return &metav1.Duration{Duration: d} }
 
 func TestSetCoschedulingDefaults(t *testing.T) {
-	ten, lease := int32(10), duration(40*time.Second)
+	ten := int32(10)
 	want := &CoschedulingArgs{
 		PermitTimeout: duration(time.Minute), BackoffInitial: duration(time.Second), BackoffMax: duration(10 * time.Second),
-		PlanTTL: duration(5 * time.Second), TurnAfter: &ten, TurnTimeout: duration(10 * time.Minute), NodeLeaseTimeout: &lease, Status: "Managed",
+		PlanTTL: duration(5 * time.Second), TurnAfter: &ten, TurnTimeout: duration(10 * time.Minute), NodeLeaseTimeout: duration(40 * time.Second), Status: "Managed",
 	}
 	if diff := cmp.Diff(want, gangDefaults()); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
@@ -29,10 +29,10 @@ func TestSetCoschedulingDefaults(t *testing.T) {
 	if err := ValidateCoscheduling(gangDefaults()); err != nil {
 		t.Errorf("the defaults are refused: %v", err)
 	}
-	zero, off := int32(0), duration(0)
+	zero := int32(0)
 	set := &CoschedulingArgs{
 		PermitTimeout: duration(time.Second), BackoffInitial: duration(time.Minute), BackoffMax: duration(time.Hour), PlanTTL: duration(time.Second),
-		TurnAfter: &zero, TurnTimeout: duration(time.Hour), NodeLeaseTimeout: &off, Status: "External",
+		TurnAfter: &zero, TurnTimeout: duration(time.Hour), NodeLeaseTimeout: duration(0), Status: "External",
 	}
 	kept := set.DeepCopy()
 	SetCoschedulingDefaults(set)
@@ -58,6 +58,9 @@ func TestValidateCoscheduling(t *testing.T) {
 		"negative permit":          {func(a *CoschedulingArgs) { a.PermitTimeout = duration(-1) }, `permitTimeout: Invalid value: "-1ns"`},
 		"negative backoff":         {func(a *CoschedulingArgs) { a.BackoffInitial = duration(-time.Second) }, "backoffInitial"},
 		"backoff shrinks":          {func(a *CoschedulingArgs) { a.BackoffMax = duration(time.Millisecond) }, "backoffMax"},
+		"no permit":                {func(a *CoschedulingArgs) { a.PermitTimeout = duration(0) }, `permitTimeout: Invalid value: "0s": must be more than 0`},
+		"no backoff":               {func(a *CoschedulingArgs) { a.BackoffInitial = duration(0) }, `backoffInitial: Invalid value: "0s"`},
+		"no longest backoff":       {func(a *CoschedulingArgs) { a.BackoffMax = duration(0) }, `backoffMax: Invalid value: "0s"`},
 		"no plan TTL":              {func(a *CoschedulingArgs) { a.PlanTTL = duration(0) }, "planTTL"},
 		"no turn timeout":          {func(a *CoschedulingArgs) { a.TurnTimeout = duration(0) }, "turnTimeout"},
 		"negative failures":        {func(a *CoschedulingArgs) { *a.TurnAfter = -1 }, "turnAfter: Invalid value: -1"},
@@ -109,10 +112,37 @@ profiles:
 	if !found {
 		t.Fatal("the configuration holds no CoschedulingArgs")
 	}
+	for _, name := range []string{"permitTimeout", "backoffInitial", "backoffMax", "planTTL", "turnTimeout"} {
+		refused(t, text+"{"+name+": 0s}\n", name)
+	}
 	if _, err := decode(text + "{planTTl: 7s}\n"); err == nil || !strings.Contains(err.Error(), "planTTl") {
 		t.Errorf("an unknown field: error %v", err)
 	}
 	if _, err := decode(text + "{planTTL: seven}\n"); err == nil || !strings.Contains(err.Error(), "seven") {
 		t.Errorf("a duration that is none: error %v", err)
 	}
+}
+
+// refused checks that a zero in the file is no absent value: it is read as it stands, and refused by name.
+func refused(t *testing.T, text, name string) {
+	t.Helper()
+	cfg, err := decode(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, p := range cfg.Profiles[0].PluginConfig {
+		switch args := p.Args.(type) {
+		case *CoschedulingArgs:
+			err = ValidateCoscheduling(args)
+		case *GPUTopologyArgs:
+			err = Validate(args)
+		default:
+			continue
+		}
+		if err == nil || !strings.Contains(err.Error(), name+`: Invalid value: "0s"`) {
+			t.Errorf("%s: 0s: error %v", name, err)
+		}
+		return
+	}
+	t.Fatal("the configuration holds no args of ours")
 }

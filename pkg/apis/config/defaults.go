@@ -22,16 +22,23 @@ func SetDefaults(args *GPUTopologyArgs) {
 	if args.NodePacking == "" {
 		args.NodePacking = NodePackingPack
 	}
-	if args.ReconcilePeriod.Duration == 0 {
-		args.ReconcilePeriod.Duration = defaultReconcilePeriod
+	setDefault(&args.ReconcilePeriod, metav1.Duration{Duration: defaultReconcilePeriod})
+	setDefault(&args.ForceDeleteCooling, metav1.Duration{Duration: defaultForceDeleteCooling})
+	setDefault(&args.AdmissionFailures, defaultAdmissionFailures)
+	setDefault(&args.AdmissionCooling, metav1.Duration{Duration: defaultAdmissionCooling})
+}
+
+// setDefault fills in a field that is absent. A zero that stands in the file is a value like any other: honoured where the field
+// says what it means, and refused by name where it means nothing.
+func setDefault[T any](field **T, value T) {
+	if *field == nil {
+		*field = &value
 	}
-	if args.ForceDeleteCooling == nil {
-		args.ForceDeleteCooling = &metav1.Duration{Duration: defaultForceDeleteCooling}
+}
+
+func copied[T any](v *T) *T {
+	if v == nil {
+		return nil
 	}
-	if args.AdmissionFailures == nil {
-		args.AdmissionFailures = new(defaultAdmissionFailures)
-	}
-	if args.AdmissionCooling.Duration == 0 {
-		args.AdmissionCooling.Duration = defaultAdmissionCooling
-	}
+	return new(*v)
 }

@@ -71,8 +71,8 @@ func TestDecode(t *testing.T) {
 	full := GPUTopologyArgs{
 		NUMAPolicy: NUMAPolicyRequire, NodePacking: NodePackingSpread, RecordDialects: []string{"hami", "volcano"},
 		Bandwidths:      map[string]float64{"pcieGen5": 45.5},
-		ReconcilePeriod: metav1.Duration{Duration: 30 * time.Second}, TopologyMaxAge: metav1.Duration{Duration: time.Hour},
-		ForceDeleteCooling: &metav1.Duration{}, AdmissionFailures: new(int32(0)), AdmissionCooling: metav1.Duration{Duration: time.Minute},
+		ReconcilePeriod: &metav1.Duration{Duration: 30 * time.Second}, TopologyMaxAge: metav1.Duration{Duration: time.Hour},
+		ForceDeleteCooling: &metav1.Duration{}, AdmissionFailures: new(int32(0)), AdmissionCooling: &metav1.Duration{Duration: time.Minute},
 	}
 	const fields = `numaPolicy: Require, nodePacking: Spread, recordDialects: [hami, volcano], bandwidths: {pcieGen5: 45.5}, ` +
 		`reconcilePeriod: 30s, topologyMaxAge: 1h, forceDeleteCooling: 0s, admissionFailures: 0, admissionCooling: 1m`
@@ -171,5 +171,23 @@ func TestAddToScheme(t *testing.T) {
 		if diff := cmp.Diff(runtime.Object(defaults()), object); diff != "" {
 			t.Errorf("version %s (-want +got):\n%s", version, diff)
 		}
+	}
+}
+
+// TestZeroIsNotAbsent: no zero becomes a default.
+func TestZeroIsNotAbsent(t *testing.T) {
+	for _, name := range []string{"reconcilePeriod", "admissionCooling"} {
+		refused(t, configuration("{"+name+": 0s}"), name)
+	}
+	cfg, err := decode(configuration(`{topologyMaxAge: 0s, forceDeleteCooling: 0s, admissionFailures: 0}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	args := argsOf(t, cfg)
+	if err := Validate(args); err != nil {
+		t.Error(err)
+	}
+	if args.TopologyMaxAge.Duration != 0 || args.ForceDeleteCooling.Duration != 0 || *args.AdmissionFailures != 0 {
+		t.Errorf("what 0 turns off is on: %+v", args)
 	}
 }

@@ -130,13 +130,6 @@ func (args *TopologySpreadArgs) DeepCopyInto(out *TopologySpreadArgs) {
 	out.GangAware, out.IgnoreNonGPUNodes, out.MaxConstraintSets = copied(args.GangAware), copied(args.IgnoreNonGPUNodes), copied(args.MaxConstraintSets)
 }
 
-func copied[T any](v *T) *T {
-	if v == nil {
-		return nil
-	}
-	return pointer(*v)
-}
-
 // DeepCopy returns a copy.
 func (args *TopologySpreadArgs) DeepCopy() *TopologySpreadArgs {
 	if args == nil {

@@ -54,7 +54,7 @@ type GPUTopologyArgs struct {
 
 	// ReconcilePeriod is the time between two sweeps that compare the ledger with the pods of the API; each sweep starts
 	// up to a tenth of it later, at random. 1s to 24h. Default: 60s.
-	ReconcilePeriod metav1.Duration `json:"reconcilePeriod,omitempty"`
+	ReconcilePeriod *metav1.Duration `json:"reconcilePeriod,omitempty"`
 	// TopologyMaxAge is the age at which an annotation gputopology.io/topology that says when it was observed is stale:
 	// the node's cards are closed to new pods then, and keep their holders. 0 never lets one grow stale. Default: 0.
 	TopologyMaxAge metav1.Duration `json:"topologyMaxAge,omitempty"`
@@ -62,9 +62,9 @@ type GPUTopologyArgs struct {
 	// terminated: its containers may still run. 0 frees them at once. Default: 5s.
 	ForceDeleteCooling *metav1.Duration `json:"forceDeleteCooling,omitempty"`
 	// AdmissionFailures is how many GPU pods a node's kubelet may fail at admission within a minute before the node is
-	// avoided for AdmissionCooling. 0 never avoids a node. Default: 3 failures, 5m.
-	AdmissionFailures *int32          `json:"admissionFailures,omitempty"`
-	AdmissionCooling  metav1.Duration `json:"admissionCooling,omitempty"`
+	// avoided for AdmissionCooling, more than 0. 0 failures never avoid a node. Default: 3 failures, 5m.
+	AdmissionFailures *int32           `json:"admissionFailures,omitempty"`
+	AdmissionCooling  *metav1.Duration `json:"admissionCooling,omitempty"`
 }
 
 // RequestDefaults returns the policies of pods that name none, for request.FromPodWithDefaults. It is a request
@@ -93,12 +93,8 @@ func (args *GPUTopologyArgs) DeepCopyInto(out *GPUTopologyArgs) {
 	*out = *args
 	out.RecordDialects = slices.Clone(args.RecordDialects)
 	out.Bandwidths = maps.Clone(args.Bandwidths)
-	if args.ForceDeleteCooling != nil {
-		out.ForceDeleteCooling = new(*args.ForceDeleteCooling)
-	}
-	if args.AdmissionFailures != nil {
-		out.AdmissionFailures = new(*args.AdmissionFailures)
-	}
+	out.ReconcilePeriod, out.ForceDeleteCooling = copied(args.ReconcilePeriod), copied(args.ForceDeleteCooling)
+	out.AdmissionFailures, out.AdmissionCooling = copied(args.AdmissionFailures), copied(args.AdmissionCooling)
 }
 
 // DeepCopy returns a copy.

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/gputopology/gpu-topology-scheduler/pkg/apis/gputopology/v1alpha1"
@@ -54,8 +55,8 @@ const (
 
 func validateUpkeep(path *field.Path, args *GPUTopologyArgs) field.ErrorList {
 	var errs field.ErrorList
-	if d := args.ReconcilePeriod.Duration; d < minReconcilePeriod || d > maxReconcilePeriod {
-		errs = append(errs, field.Invalid(path.Child("reconcilePeriod"), d.String(), "must be from "+minReconcilePeriod.String()+" to "+maxReconcilePeriod.String()))
+	if d := args.ReconcilePeriod; d == nil || d.Duration < minReconcilePeriod || d.Duration > maxReconcilePeriod {
+		errs = append(errs, field.Invalid(path.Child("reconcilePeriod"), shown(d), "must be from "+minReconcilePeriod.String()+" to "+maxReconcilePeriod.String()))
 	}
 	if d := args.TopologyMaxAge.Duration; d < 0 {
 		errs = append(errs, field.Invalid(path.Child("topologyMaxAge"), d.String(), "must be 0 or more"))
@@ -66,10 +67,18 @@ func validateUpkeep(path *field.Path, args *GPUTopologyArgs) field.ErrorList {
 	if n := args.AdmissionFailures; n != nil && *n < 0 {
 		errs = append(errs, field.Invalid(path.Child("admissionFailures"), *n, "must be 0 or more"))
 	}
-	if d := args.AdmissionCooling.Duration; d <= 0 {
-		errs = append(errs, field.Invalid(path.Child("admissionCooling"), d.String(), "must be more than 0"))
+	if d := args.AdmissionCooling; d == nil || d.Duration <= 0 {
+		errs = append(errs, field.Invalid(path.Child("admissionCooling"), shown(d), "must be more than 0; admissionFailures: 0 avoids no node"))
 	}
 	return errs
+}
+
+// shown is a duration as a person writes it.
+func shown(d *metav1.Duration) any {
+	if d == nil {
+		return printed(d)
+	}
+	return d.Duration.String()
 }
 
 func validateBandwidths(path *field.Path, args *GPUTopologyArgs) field.ErrorList {

@@ -22,8 +22,8 @@ func defaults() *GPUTopologyArgs {
 
 func TestSetDefaults(t *testing.T) {
 	want := &GPUTopologyArgs{
-		NUMAPolicy: "Prefer", NodePacking: "Pack", ReconcilePeriod: metav1.Duration{Duration: time.Minute},
-		ForceDeleteCooling: &metav1.Duration{Duration: 5 * time.Second}, AdmissionFailures: new(int32(3)), AdmissionCooling: metav1.Duration{Duration: 5 * time.Minute},
+		NUMAPolicy: "Prefer", NodePacking: "Pack", ReconcilePeriod: &metav1.Duration{Duration: time.Minute},
+		ForceDeleteCooling: &metav1.Duration{Duration: 5 * time.Second}, AdmissionFailures: new(int32(3)), AdmissionCooling: &metav1.Duration{Duration: 5 * time.Minute},
 	}
 	if diff := cmp.Diff(want, defaults()); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
@@ -33,8 +33,8 @@ func TestSetDefaults(t *testing.T) {
 	}
 	set := &GPUTopologyArgs{
 		NUMAPolicy: "None", NodePacking: "Spread", RecordDialects: []string{"hami"}, Bandwidths: map[string]float64{"pcieGen5": 45},
-		ReconcilePeriod: metav1.Duration{Duration: time.Second}, TopologyMaxAge: metav1.Duration{Duration: time.Hour},
-		ForceDeleteCooling: &metav1.Duration{}, AdmissionFailures: new(int32(0)), AdmissionCooling: metav1.Duration{Duration: time.Second},
+		ReconcilePeriod: &metav1.Duration{Duration: time.Second}, TopologyMaxAge: metav1.Duration{Duration: time.Hour},
+		ForceDeleteCooling: &metav1.Duration{}, AdmissionFailures: new(int32(0)), AdmissionCooling: &metav1.Duration{Duration: time.Second},
 	}
 	kept := set.DeepCopy()
 	SetDefaults(set)
@@ -56,7 +56,12 @@ func TestValidate(t *testing.T) {
 				"nvlinkOther": 12, "pcieGen3": 12, "pcieGen4": 24, "pcieGen5": 48, "pcieGen6": 96, "unknownLink": 1,
 			}
 		}, nil},
-		"not defaulted":       {func(a *GPUTopologyArgs) { *a = GPUTopologyArgs{} }, []string{"numaPolicy", "nodePacking", "reconcilePeriod", "admissionCooling"}},
+		"not defaulted":          {func(a *GPUTopologyArgs) { *a = GPUTopologyArgs{} }, []string{"numaPolicy", "nodePacking", "reconcilePeriod", "admissionCooling"}},
+		"sweeps without a pause": {func(a *GPUTopologyArgs) { a.ReconcilePeriod.Duration = 0 }, []string{"reconcilePeriod"}},
+		"avoided for no time":    {func(a *GPUTopologyArgs) { a.AdmissionCooling.Duration = 0 }, []string{"admissionCooling"}},
+		"what may be off": {func(a *GPUTopologyArgs) {
+			a.TopologyMaxAge.Duration, a.ForceDeleteCooling.Duration, *a.AdmissionFailures = 0, 0, 0
+		}, nil},
 		"sweeps all the time": {func(a *GPUTopologyArgs) { a.ReconcilePeriod.Duration = time.Millisecond }, []string{"reconcilePeriod"}},
 		"sweeps hardly ever":  {func(a *GPUTopologyArgs) { a.ReconcilePeriod.Duration = math.MaxInt64 }, []string{"reconcilePeriod"}},
 		"negative ages": {func(a *GPUTopologyArgs) {
