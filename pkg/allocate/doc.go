@@ -41,7 +41,9 @@
 // is counted, exactly; a fraction f of a card is ceil(memory x f) bytes. On one card the bytes of all holders are at most
 // its memory, their compute at most 1000; a share of 1000 has the card to itself, and a share without a promise joins
 // only while some compute is not promised. Cards in MIG mode or of unknown memory take no shares. The slice mask shows
-// the share as floor(bytes / (memory / 64)) of 64 parts, the lowest that are free.
+// the share as floor(bytes / (memory / 64)) of 64 parts, the lowest that are free. Such masks never run out before the
+// bytes do; where others have recorded more slices than their bytes fill, a share needs slices as well, and a card without
+// a free one takes none.
 //
 // The order: the fewest cards that nobody uses yet, then 1 to 4 as for whole cards, then the least memory left over on
 // the cards, then the lowest mask. So halves of cards fill cards in pairs, whatever their order of arrival.

@@ -40,7 +40,8 @@ func Vacate(use *CardUse, s CardShare) {
 // choice made on this view passes. The rules, for each share beside the card's use and the shares before it:
 //
 //   - the card exists, is usable and not closed, and has the share's UUID where both are known;
-//   - slices, bytes and compute are free; nothing is negative or above one card;
+//   - slices, bytes and compute are free, and slices enough for the bytes of a share (CardUse.Room); nothing is negative or
+//     above one card;
 //   - a whole card, and a share that promises all compute, has no other holder;
 //   - a share without a promise joins only while some compute is not promised;
 //   - a part of a card needs a card that is not in MIG mode and whose memory is known;
@@ -103,6 +104,8 @@ func partHinder(s *CardShare, use *CardUse, card *topology.Card) string {
 		return "in use"
 	case use.VRAMBytes > card.VRAMBytes || s.VRAMBytes > card.VRAMBytes-use.VRAMBytes:
 		return "not enough memory left"
+	case !whole && s.VRAMBytes > use.Room(card.VRAMBytes):
+		return "not enough slices left"
 	case s.ComputeMilli > MilliPerCard-use.ComputeMilli,
 		s.ComputeMilli == 0 && use.ComputeMilli == MilliPerCard:
 		return "not enough compute left"

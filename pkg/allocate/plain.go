@@ -1,5 +1,7 @@
 package allocate
 
+import "github.com/gputopology/gpu-topology-scheduler/pkg/topology"
+
 // Plain returns the number of cards of a request that any set of that many free cards meets: whole cards only, with no
 // policy that a set could fail. It is false for every other request. total is the number of whole cards that the pod
 // holds, as FitsPlain wants it.
@@ -20,6 +22,17 @@ func FitsPlain(v *View, total int) (have int, permanent, fits bool) {
 	}
 	could := v.Topology.Usable() &^ v.Topology.MIGCards()
 	return have, could.Len() < total, false
+}
+
+// AssessPlain is Assess for a Plain request of total cards with these policies; false where the node has too few free cards.
+// The view must have a topology and not contradict itself (View.Check): Choose, which gives cards out, sees to that again.
+func (c *Chooser) AssessPlain(v *View, total int, numa NUMAPolicy, nic NICPolicy) (topology.GPUSet, Quality, bool) {
+	t := c.table(v.Topology.Shape())
+	set, ok := t.best(v.Free, total, numa, nic)
+	if !ok {
+		return 0, Quality{}, false
+	}
+	return set, t.quality(v.Free, set, numa, nic), true
 }
 
 // PlainShort is what Short says of a node that has only so many of the free cards that a Plain request wants.

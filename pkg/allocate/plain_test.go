@@ -31,6 +31,11 @@ func TestPlainEqualsFits(t *testing.T) {
 		}
 		have, permanent, fits := allocate.FitsPlain(v, total)
 		rej := c.Fits(v, r)
+		set, quality, offered := c.AssessPlain(v, total, r.NUMA, r.NIC)
+		wantSet, wantQuality, refused, err := c.Assess(v, r)
+		if err != nil || offered != (refused == nil) || set != wantSet || quality != wantQuality {
+			t.Fatalf("AssessPlain: %s, %+v, %t; Assess: %s, %+v, %v, %v", set, quality, offered, wantSet, wantQuality, refused, err)
+		}
 		switch {
 		case fits != (rej == nil):
 			t.Fatalf("fits %t, Fits says %v", fits, rej)

@@ -54,12 +54,12 @@ func (v *View) shareVerdict(i int, c *Claim, beside charge) Cause {
 		return CauseUnknownMemory
 	}
 	bytes := c.bytesOn(vram)
-	left := vram - use.VRAMBytes
+	left := use.Room(vram)
 	milli := beside.milli + c.ComputeMilli
 	switch {
 	case bytes > vram:
 		return CauseTooSmall
-	case left < 0 || bytes > left:
+	case bytes > left:
 		return CauseUsed
 	case c.ComputeMilli > MilliPerCard-use.ComputeMilli,
 		milli == 0 && use.ComputeMilli >= MilliPerCard,
@@ -149,7 +149,7 @@ func (v *View) largestFree(skip topology.GPUSet, beside []charge) int64 {
 		if skip.Has(i) || v.closedVerdict(i) != CauseNone || v.Topology.MIGCards().Has(i) {
 			continue
 		}
-		left := v.Topology.Card(i).VRAMBytes - v.Use[i].VRAMBytes
+		left := v.Use[i].Room(v.Topology.Card(i).VRAMBytes)
 		if beside != nil {
 			left -= beside[i].bytes
 		}

@@ -125,10 +125,13 @@ func (s *shareSearch) left(i int) int64 {
 	return s.v.Topology.Card(i).VRAMBytes - s.v.Use[i].VRAMBytes - s.steady[i].bytes
 }
 
+// room returns the bytes that a share could take on the card if the pod took nothing there.
+func (s *shareSearch) room(i int) int64 { return s.v.Use[i].Room(s.v.Topology.Card(i).VRAMBytes) }
+
 // alike reports whether two cards are interchangeable for every claim.
 func (s *shareSearch) alike(a, b int) bool {
 	x, y := &s.v.Use[a], &s.v.Use[b]
 	return s.steady[a].claims == 0 && s.steady[b].claims == 0 &&
 		s.v.Topology.Card(a).VRAMBytes == s.v.Topology.Card(b).VRAMBytes &&
-		x.VRAMBytes == y.VRAMBytes && x.ComputeMilli == y.ComputeMilli && (x.Holders == 0) == (y.Holders == 0)
+		x.VRAMBytes == y.VRAMBytes && x.ComputeMilli == y.ComputeMilli && s.room(a) == s.room(b) && (x.Holders == 0) == (y.Holders == 0)
 }

@@ -1,6 +1,10 @@
 package allocate
 
-import "github.com/gputopology/gpu-topology-scheduler/pkg/topology"
+import (
+	"math/bits"
+
+	"github.com/gputopology/gpu-topology-scheduler/pkg/topology"
+)
 
 const (
 	// WholeCard is the slice mask of a pod that has a card to itself.
@@ -21,6 +25,21 @@ type CardUse struct {
 	ComputeMilli int32
 	// Holders counts the shares on the card; 0 means that it is free.
 	Holders int32
+}
+
+// Room returns the most bytes that another share may take of a card of the given memory: those that no holder has, and no
+// more than fill the slices that no holder has. What this package chose always leaves slices enough for the bytes it
+// leaves; a record of others may claim slices that its bytes do not fill, and on a card without a free one there is no
+// room. 0 to vram.
+func (u CardUse) Room(vram int64) int64 {
+	left := max(0, vram-u.VRAMBytes)
+	if free := int64(SlicesPerCard - bits.OnesCount64(u.SliceMask)); free == 0 {
+		return 0
+	} else if free < SlicesPerCard {
+		// The most bytes of which free slices are the part of vram, rounded down.
+		left = min(left, ((free+1)*vram-1)/SlicesPerCard)
+	}
+	return left
 }
 
 // View is one node at one moment, all that a choice of cards depends on. Read-only once built.

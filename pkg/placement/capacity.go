@@ -87,7 +87,7 @@ func (a *ask) shares(v *allocate.View, limit int) int {
 // sharesOn returns how many shares one card holds, at most limit.
 func sharesOn(c *allocate.Claim, vram int64, use *allocate.CardUse, limit int) int {
 	bytes := bytesOn(c, vram)
-	left := vram - use.VRAMBytes
+	left := use.Room(vram)
 	if vram <= 0 || left < bytes {
 		return 0
 	}

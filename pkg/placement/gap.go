@@ -206,7 +206,7 @@ func (a *Amounts) addMemory(v *allocate.View) {
 			continue
 		}
 		a.Total += vram
-		if left := vram - v.Use[i].VRAMBytes; open.Has(i) && left > 0 {
+		if left := v.Use[i].Room(vram); open.Has(i) && left > 0 {
 			a.Free += left
 			a.Largest = max(a.Largest, left)
 		}
