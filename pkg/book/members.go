@@ -163,6 +163,7 @@ func (b *Book) drop(uid ledger.PodUID) {
 	delete(b.vanished, uid)
 	delete(b.unsettled, uid)
 	delete(b.coming, uid)
+	delete(b.evictions, uid)
 	delete(b.members, uid)
 	delete(m.group.members, uid)
 	b.unplace(m)

@@ -6,6 +6,7 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 
+	"github.com/gputopology/gpu-topology-scheduler/pkg/gang"
 	"github.com/gputopology/gpu-topology-scheduler/pkg/podgroup"
 	kit "github.com/gputopology/gpu-topology-scheduler/pkg/testkit"
 )
@@ -63,6 +64,26 @@ func TestTurnEndsWithoutAnybodyToPlan(t *testing.T) {
 	b.step()
 	if w := b.Withheld(); w != nil {
 		t.Errorf("%d nodes are still kept for %s, which has no members", len(w.Nodes), w.Group)
+	}
+}
+
+// TestEvictionsEndWithTheirPods: a replica that stands by evicts nobody, and keeps no pod for it that is gone.
+func TestEvictionsEndWithTheirPods(t *testing.T) {
+	b := newBench(t)
+	b.node("n1", kit.N8s)
+	b.group("a", 2, func(g *podgroup.Group) { g.Spec.OnLoss = gang.LossEvict })
+	pods := b.members("a", 2, kit.GPUs(1))
+	b.create(pods...)
+	b.run()
+	b.remove(pods[0])
+	b.pass(time.Minute)
+	if n := b.entries()["evictions"]; n != 1 {
+		t.Fatalf("%d members are to be evicted, want 1", n)
+	}
+	b.remove(pods[1])
+	b.pass(time.Minute)
+	if n := b.entries()["evictions"]; n != 0 {
+		t.Errorf("%d members are to be evicted that are gone", n)
 	}
 }
 

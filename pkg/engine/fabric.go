@@ -12,6 +12,7 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 
 	"github.com/gputopology/gpu-topology-scheduler/pkg/apis/config"
+	"github.com/gputopology/gpu-topology-scheduler/pkg/apis/gputopology/v1alpha1"
 	"github.com/gputopology/gpu-topology-scheduler/pkg/topology"
 )
 
@@ -29,12 +30,16 @@ type fabric struct {
 
 	// current is the tree of the last reader, nil after a change.
 	current atomic.Pointer[topology.Fabric]
+	// hints is the number of nodes in hinted.
+	hints atomic.Int64
 
 	// mu guards what follows. Nothing else is locked while it is held.
 	mu      sync.Mutex
 	builder *topology.FabricBuilder
 	// told are the problems that were reported.
 	told map[string]bool
+	// hinted are the nodes with the annotation gputopology.io/nccl-hint.
+	hinted map[string]bool
 	// last is the node whose labels were read last: what is reported is reported about it.
 	last *v1.Node
 }
@@ -55,7 +60,7 @@ func (e *Engine) StartFabric(handle fwk.Handle, args *config.NCCLTopologyArgs, l
 		return fmt.Errorf("profile %q: %w", handle.ProfileName(), err)
 	}
 	f := &fabric{
-		args: args, logger: logger, builder: topology.NewFabricBuilder(levels), told: map[string]bool{},
+		args: args, logger: logger, builder: topology.NewFabricBuilder(levels), told: map[string]bool{}, hinted: map[string]bool{},
 		report: func(node *v1.Node, detail string) { e.Report(node, reasonFabric, actionFabric, detail) },
 	}
 	f.registration, err = handle.SharedInformerFactory().Core().V1().Nodes().Informer().AddEventHandler(
@@ -84,18 +89,38 @@ func (e *Engine) FabricArgs() *config.NCCLTopologyArgs {
 	return nil
 }
 
+// Hinted reports whether any node has the annotation gputopology.io/nccl-hint. Nearly no cluster has one, and the scheduler
+// looks at hundreds of nodes for each pod.
+func (e *Engine) Hinted() bool {
+	f := e.fabric.Load()
+	return f != nil && f.hints.Load() > 0
+}
+
 func (f *fabric) seen(node *v1.Node) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	_, hinted := node.Annotations[v1alpha1.NCCLHintAnnotation]
+	f.hint(node.Name, hinted)
 	if f.builder.SetNode(node.Name, node.Labels) {
 		f.last = node
 		f.current.Store(nil)
 	}
 }
 
+// hint notes whether a node has a hint. The caller holds mu.
+func (f *fabric) hint(node string, has bool) {
+	if has {
+		f.hinted[node] = true
+	} else {
+		delete(f.hinted, node)
+	}
+	f.hints.Store(int64(len(f.hinted)))
+}
+
 func (f *fabric) gone(node *v1.Node) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	f.hint(node.Name, false)
 	if f.builder.RemoveNode(node.Name) {
 		f.current.Store(nil)
 	}

@@ -29,7 +29,7 @@ func readAnnotation(in *input, r *report) (topology.Spec, bool) {
 	}
 	for i := range spec.Cards {
 		c := &spec.Cards[i]
-		c.Product = intern(c.Product)
+		c.Product, c.PCIeSwitch, c.PCIeRoot = intern(c.Product), intern(c.PCIeSwitch), intern(c.PCIeRoot)
 		if c.Fault != "" {
 			r.add(key+": "+cardField(i), c.UUID, "card is closed: "+c.Fault)
 		}

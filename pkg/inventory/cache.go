@@ -27,10 +27,12 @@ type Cache struct {
 
 // cached is the last answer for one node.
 type cached struct {
-	in     inputs
-	result Result
-	at     time.Time // the time by which ages were judged
-	shared string    // the key of the shared result in use, empty for one of the node's own
+	// version is the resourceVersion of the node that in was read from.
+	version string
+	in      inputs
+	result  Result
+	at      time.Time // the time by which ages were judged
+	shared  string    // the key of the shared result in use, empty for one of the node's own
 }
 
 // sharedResult is the answer for every node with one set of inputs.
@@ -50,15 +52,21 @@ func NewCache(o Options) *Cache {
 func (c *Cache) Resolve(node *v1.Node, slices []*resourcev1.ResourceSlice, now time.Time) (res Result, changed bool) {
 	c.mu.Lock()
 	in := &c.scratch
-	in.collect(node, slices)
 	old := c.nodes[node.Name]
-	if old != nil && old.in.equal(in) && !old.expired(now) {
-		old.in, c.scratch = c.scratch, old.in // the strings of the new object, so that the old one can go
+	if old != nil && old.of(node, slices) && !old.expired(now) {
 		res = old.result
 		c.mu.Unlock()
 		return res, false
 	}
-	fresh := &cached{in: in.clone(), at: now, shared: in.sharedKey()}
+	in.collect(node, slices)
+	if old != nil && old.in.equal(in) && !old.expired(now) {
+		old.in, c.scratch = c.scratch, old.in // the strings of the new object, so that the old one can go
+		old.version = node.ResourceVersion
+		res = old.result
+		c.mu.Unlock()
+		return res, false
+	}
+	fresh := &cached{version: node.ResourceVersion, in: in.clone(), at: now, shared: in.sharedKey()}
 	if s := c.shared[fresh.shared]; s != nil {
 		fresh.result = s.result
 		changed = c.store(node.Name, fresh)
@@ -103,6 +111,11 @@ func sameResult(a, b Result) bool {
 		a.Topology, b.Topology = nil, nil
 	}
 	return reflect.DeepEqual(a, b)
+}
+
+// of reports whether the answer is that for this version of a node without ResourceSlices, which need not be read again.
+func (e *cached) of(node *v1.Node, slices []*resourcev1.ResourceSlice) bool {
+	return e.version != "" && e.version == node.ResourceVersion && e.in.uid == node.UID && len(slices) == 0 && len(e.in.slices) == 0
 }
 
 // expired reports whether the answer would be another at this time.

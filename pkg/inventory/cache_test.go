@@ -41,6 +41,49 @@ func TestCacheHeartbeat(t *testing.T) {
 	}
 }
 
+// TestCacheKnowsVersions: a version that was read is not read again, and everything else that the answer depends on still is:
+// whose version it is, the slices, and the time.
+func TestCacheKnowsVersions(t *testing.T) {
+	observed := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+	value, err := v1alpha1.FormatTopologyAt(n8s(), observed)
+	if err != nil {
+		t.Fatal(err)
+	}
+	at := func(version string, uid types.UID) *v1.Node {
+		n := topo(value)
+		n.ResourceVersion, n.UID = version, uid
+		return n
+	}
+	c := NewCache(Options{MaxAge: 15 * time.Minute})
+	steps := []struct {
+		name        string
+		node        *v1.Node
+		list        sliceList
+		after       time.Duration
+		wantChanged bool
+	}{
+		{"new", at("7", "u"), nil, 0, true},
+		{"the version that was read", silent(at("7", "u")), nil, 0, false},
+		{"another version, the same words", at("8", "u"), nil, 0, false},
+		{"that version again", silent(at("8", "u")), nil, 0, false},
+		{"without a version", at("", "u"), nil, 0, false},
+		{"of another node of that name", at("8", "v"), nil, 0, true},
+		{"it grows stale", at("8", "v"), nil, 16 * time.Minute, true},
+		{"slices come", silent(at("8", "v")), dra8(), 16 * time.Minute, true},
+	}
+	for _, s := range steps {
+		if _, changed := c.Resolve(s.node, s.list, observed.Add(s.after)); changed != s.wantChanged {
+			t.Errorf("%s: changed %t, want %t", s.name, changed, s.wantChanged)
+		}
+	}
+}
+
+// silent is a node that says nothing: where the answer stays the same, nobody has looked.
+func silent(n *v1.Node) *v1.Node {
+	n.Annotations = nil
+	return n
+}
+
 // TestInputsCoverSources changes everything that the sources read, one by one: the cache must see each.
 func TestInputsCoverSources(t *testing.T) {
 	base := func() (*v1.Node, sliceList) {

@@ -77,7 +77,7 @@ func (w *wish) describeHAMi(c *container) (description, error) {
 		return description{}, err
 	}
 	claim.ComputeMilli = int32(cores) * milliPerPercent
-	return description{claim: claim, asked: true, at: h.origin()}, nil
+	return described(claim, h.origin()), nil
 }
 
 func (h *hamiWish) cards() (int, error) {

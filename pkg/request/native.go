@@ -80,10 +80,7 @@ func (w *wish) describeNative(c *container) (description, error) {
 	if w.native.zeroCards != nil {
 		return description{}, w.native.zeroCards
 	}
-	return description{
-		claim: allocate.Claim{Kind: allocate.KindShare, Count: w.native.cards, VRAMBytes: vram, ComputeMilli: w.native.milli},
-		asked: true, at: &memory,
-	}, nil
+	return described(allocate.Claim{Kind: allocate.KindShare, Count: w.native.cards, VRAMBytes: vram, ComputeMilli: w.native.milli}, &memory), nil
 }
 
 // count reads an annotation that must be a whole number from 0 to most.

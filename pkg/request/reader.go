@@ -110,6 +110,13 @@ type description struct {
 	field, value string
 }
 
+// described is what a resource asks for. It keeps a copy of the amount, so that the many amounts of a pod that turn out to
+// say nothing need no memory of their own.
+func described(claim allocate.Claim, at *amount) description {
+	origin := *at
+	return description{claim: claim, asked: true, at: &origin}
+}
+
 // place returns where the description stands and what it says there.
 func (d *description) place() (field, value string) {
 	if d.at != nil {
@@ -182,10 +189,14 @@ const (
 	maxInstances = topology.MaxCards * 8
 )
 
-// annotation returns an annotation's path, value and whether it says anything.
+// annotation returns an annotation's path, value and whether it says anything; no path for one that does not, since nearly
+// every pod lacks nearly all of them.
 func annotation(pod *v1.Pod, key string) (field, value string, ok bool) {
 	value = pod.Annotations[key]
-	return "metadata.annotations[" + key + "]", value, value != ""
+	if value == "" {
+		return "", "", false
+	}
+	return "metadata.annotations[" + key + "]", value, true
 }
 
 // policy reads an annotation that must be one of a few words; "" stands for an absent one.

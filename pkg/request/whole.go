@@ -18,5 +18,5 @@ func (w *wish) describeWhole(c *container) (description, error) {
 	if err != nil || n == 0 {
 		return description{}, err
 	}
-	return description{claim: allocate.Claim{Kind: allocate.KindWhole, Count: n}, asked: true, at: &shares.gpu}, nil
+	return described(allocate.Claim{Kind: allocate.KindWhole, Count: n}, &shares.gpu), nil
 }

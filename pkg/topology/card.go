@@ -20,11 +20,11 @@ type Card struct {
 	NUMA int
 	// Healthy is false for a card that its source reports sick; it is closed to new pods.
 	Healthy bool
+	// MIGEnabled is true for a card in MIG mode: it is given out by instance only.
+	MIGEnabled bool
 	// Fault says in a few words why a card that is listed cannot be used ("vramBytes is -1", "UUID GPU-1 stands twice");
 	// empty for a usable one. A card with a fault is never healthy.
 	Fault string
-	// MIGEnabled is true for a card in MIG mode: it is given out by instance only.
-	MIGEnabled bool
 	// MIG lists the instances that exist on a card in MIG mode.
 	MIG []MIGInstance
 }

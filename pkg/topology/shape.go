@@ -3,7 +3,10 @@ package topology
 import (
 	"crypto/sha256"
 	"encoding/binary"
+	"runtime"
 	"slices"
+	"sync"
+	"weak"
 )
 
 // Shape is the part of a node that card choice depends on: pair bandwidths, which cards share a NUMA node, and NIC
@@ -59,7 +62,29 @@ func newShape(n *Node, rates Rates) *Shape {
 		}
 	}
 	s.fingerprint = sha256.Sum256(s.encode())
-	return s
+	return s.shared()
+}
+
+// shapes has the shapes that are in use by their fingerprint, as weak.Pointer[Shape]: the nodes of a cluster are of a few kinds
+// of machine, and those of one kind share one shape.
+var shapes sync.Map
+
+// shared returns the shape in use of the same content, s itself where there is none.
+func (s *Shape) shared() *Shape {
+	mine, key := weak.Make(s), s.fingerprint
+	for {
+		known, loaded := shapes.LoadOrStore(key, mine)
+		if !loaded {
+			runtime.AddCleanup(s, func(key [32]byte) { shapes.CompareAndDelete(key, mine) }, key)
+			return s
+		}
+		if theirs, ok := known.(weak.Pointer[Shape]); ok {
+			if other := theirs.Value(); other != nil {
+				return other
+			}
+		}
+		shapes.CompareAndDelete(key, known)
+	}
 }
 
 // encode writes the shape's content, one way for one content: n, then the pairs below the diagonal, then NUMA and

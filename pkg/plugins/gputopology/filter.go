@@ -37,12 +37,13 @@ func (p *Plugin) Filter(ctx context.Context, state fwk.CycleState, pod *v1.Pod, 
 			return p.fitsPlan(planned, name)
 		}
 	}
-	status := p.fits(ctx, s, pod, name)
+	a := p.allocation(s, name)
+	status := p.fits(ctx, s, pod, name, a)
 	if status == nil {
 		return nil
 	}
-	if _, dryRun := s.adjusted[ledger.NodeName(name)]; !dryRun && p.engine.Observer().CatchUp(name, node.GetGeneration()) {
-		return p.fits(ctx, s, pod, name)
+	if _, dryRun := s.adjusted[ledger.NodeName(name)]; !dryRun && p.catchUp(a, name, node.GetGeneration()) {
+		return p.fits(ctx, s, pod, name, p.allocation(s, name))
 	}
 	return status
 }
@@ -77,14 +78,14 @@ func usable(a *ledger.NodeGPUAllocation, planned *book.Planned) bool {
 	return true
 }
 
-func (p *Plugin) fits(ctx context.Context, s *requestState, pod *v1.Pod, node string) *fwk.Status {
-	a := p.allocation(s, node)
+// fits says whether the cards of a node that are free serve; a is the node, nil for one without GPUs.
+func (p *Plugin) fits(ctx context.Context, s *requestState, pod *v1.Pod, node string, a *ledger.NodeGPUAllocation) *fwk.Status {
 	switch {
 	case a == nil:
 		return fwk.NewStatus(fwk.UnschedulableAndUnresolvable, reasonNoGPUs)
 	case a.Topology == nil:
 		return fwk.NewStatus(fwk.UnschedulableAndUnresolvable, reasonNoFacts)
-	case a.Topology.Len() == 0:
+	case a.Free.Empty() && a.Topology.Len() == 0:
 		return fwk.NewStatus(fwk.UnschedulableAndUnresolvable, reasonNoGPUs)
 	case a.Quarantined:
 		return fwk.NewStatus(fwk.Unschedulable, reasonQuarantine)
@@ -105,14 +106,14 @@ func (p *Plugin) fits(ctx context.Context, s *requestState, pod *v1.Pod, node st
 			return nil
 		}
 		p.explain(ctx, s, pod, a)
-		return p.refuse(s.reasons[have], permanent, a)
+		return p.refuse(s, s.reasons[have:have+1:have+1], permanent, a)
 	}
 	rejection := p.engine.Chooser().Fits(&a.View, s.request)
 	if rejection == nil {
 		return nil
 	}
 	p.explain(ctx, s, pod, a)
-	return p.refuse(shortReason+rejection.Short(), rejection.Permanent, a)
+	return p.refuse(s, []string{shortReason + rejection.Short()}, rejection.Permanent, a)
 }
 
 // explain logs why each card of the node does not serve, where the log is that verbose.

@@ -20,6 +20,8 @@ type Plugin struct {
 	engine *engine.Engine
 	handle fwk.Handle
 	args   *config.GPUTopologyArgs
+	// caughtUp are the states of nodes that the ledger has caught up with.
+	caughtUp *generations
 }
 
 var (
@@ -46,7 +48,7 @@ func New(shared *engine.Engine) frameworkruntime.PluginFactory {
 		if err := shared.Start(ctx, handle, args); err != nil {
 			return nil, err
 		}
-		return &Plugin{engine: shared, handle: handle, args: args}, nil
+		return &Plugin{engine: shared, handle: handle, args: args, caughtUp: &generations{}}, nil
 	}
 }
 

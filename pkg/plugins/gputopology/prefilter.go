@@ -53,7 +53,9 @@ func (p *Plugin) PreFilter(ctx context.Context, state fwk.CycleState, pod *v1.Po
 		}
 	}
 	_, member := book.KeyOf(pod)
-	state.Write(requestKey, &requestState{request: asked, reasons: plainReasons(asked), member: member})
+	state.Write(requestKey, &requestState{
+		request: asked, reasons: plainReasons(asked), member: member, terminating: p.engine.Observer().AnyTerminating(),
+	})
 	return nil, nil
 }
 

@@ -21,6 +21,8 @@ type requestState struct {
 	request *allocate.Request
 	// reasons are those of plainReasons; a request of len(reasons) whole cards needs no more than a count.
 	reasons []string
+	// terminating is set where pods that are being deleted held GPUs on some node when the cycle began.
+	terminating bool
 	// member is set for a pod of a gang: it may have a plan, which is then its only choice.
 	member bool
 	// adjusted holds the nodes on which a preemption dry run has taken pods away or put pods back; nil for none.
@@ -34,7 +36,9 @@ type requestState struct {
 
 // Clone copies what AddPod and RemovePod change; allocations themselves are immutable.
 func (s *requestState) Clone() fwk.StateData {
-	return &requestState{request: s.request, reasons: s.reasons, member: s.member, adjusted: maps.Clone(s.adjusted), removed: maps.Clone(s.removed), promised: maps.Clone(s.promised)}
+	clone := *s
+	clone.adjusted, clone.removed, clone.promised = maps.Clone(s.adjusted), maps.Clone(s.removed), maps.Clone(s.promised)
+	return &clone
 }
 
 // adjust makes the cycle see the node as given.

@@ -18,18 +18,23 @@ const foreignNote = "; some cards are set aside for pods without an allocation r
 // refuse maps a rejection to a status. The framework lists every distinct reason with its number of nodes, so the reason
 // is the short one; the log has the rest. A request that the node could meet if its pods left may succeed later or after
 // preemption; one that it could not meet is beyond what any pod's end can cure.
-func (p *Plugin) refuse(reason string, permanent bool, a *ledger.NodeGPUAllocation) *fwk.Status {
-	code := fwk.Unschedulable
+//
+// reason is one reason, in a slice that the status keeps where there is nothing to add: thousands of nodes share it.
+func (p *Plugin) refuse(s *requestState, reason []string, permanent bool, a *ledger.NodeGPUAllocation) *fwk.Status {
+	code, notes := fwk.Unschedulable, ""
 	switch {
 	case permanent:
 		code = fwk.UnschedulableAndUnresolvable
-	case p.engine.Observer().Terminating(string(a.Name)):
-		reason += engine.TerminatingNote
+	case s.terminating && p.engine.Observer().Terminating(string(a.Name)):
+		notes = engine.TerminatingNote
 	}
 	if !a.Foreign.Empty() || len(a.ForeignMIG()) > 0 {
-		reason += foreignNote
+		notes += foreignNote
 	}
-	return fwk.NewStatus(code, reason)
+	if notes != "" {
+		reason = []string{reason[0] + notes}
+	}
+	return fwk.NewStatus(code, reason...)
 }
 
 // plainReasons returns the reasons of nodes that have 0, 1, ... of the free cards that the request wants, nil for a request

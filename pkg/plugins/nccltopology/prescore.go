@@ -21,7 +21,10 @@ func (p *Plugin) PreScore(_ context.Context, state fwk.CycleState, pod *v1.Pod, 
 	if err != nil || asked == nil {
 		return fwk.NewStatus(fwk.Skip) // GPUTopology refuses a request that cannot be read
 	}
-	s := &scoring{request: asked, fabric: p.engine.Fabric()}
+	s := &scoring{request: asked, fabric: p.engine.Fabric(), hinted: p.engine.Hinted()}
+	if total, ok := asked.Plain(); ok {
+		s.plain = total
+	}
 	company := book.Company{Waiting: 1}
 	if _, member := book.KeyOf(pod); member {
 		if p.engine.Gangs().Planned(ledger.PodUID(pod.UID)) != nil {

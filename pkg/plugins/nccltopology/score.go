@@ -7,6 +7,7 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 
 	"github.com/gputopology/gpu-topology-scheduler/pkg/ledger"
+	"github.com/gputopology/gpu-topology-scheduler/pkg/topology"
 )
 
 // points is the raw score of a node for a pod without mates, in thousandths of a point, or unfit.
@@ -56,19 +57,33 @@ func (p *Plugin) points(s *scoring, node *v1.Node, packing int) points {
 	if a == nil || a.Topology == nil || a.Quarantined {
 		return unfit
 	}
-	set, quality, rejection, err := p.engine.Chooser().Assess(&a.View, s.request)
-	if err != nil || rejection != nil {
-		return unfit // of an error GPUTopology's Score tells
+	set, bottleneck, ok := p.assess(a, s)
+	if !ok {
+		return unfit
 	}
-	hint := p.hintOf(node)
-	pci, nvlink := hint.pci, hint.nvlink
+	var known hint
+	if s.hinted {
+		known = p.hintOf(node)
+	}
+	pci, nvlink := known.pci, known.nvlink
 	if pci == 0 {
 		pci = pciProximity(a.Topology, set)
 	}
 	if nvlink == 0 {
-		nvlink = nvlinkBandwidth(quality.Bottleneck)
+		nvlink = nvlinkBandwidth(bottleneck)
 	}
 	return points(p.seed(pci, nvlink) * int64(packing) / packedFull)
+}
+
+// assess returns the cards that the node would give the pod, and the bottleneck of their ring; false where it has none to give,
+// or where the request or the node cannot be: of that GPUTopology's Score tells.
+func (p *Plugin) assess(a *ledger.NodeGPUAllocation, s *scoring) (topology.GPUSet, topology.Bandwidth, bool) {
+	if s.plain > 0 {
+		set, quality, ok := p.engine.Chooser().AssessPlain(&a.View, s.plain, s.request.NUMA, s.request.NIC)
+		return set, quality.Bottleneck, ok
+	}
+	set, quality, rejection, err := p.engine.Chooser().Assess(&a.View, s.request)
+	return set, quality.Bottleneck, err == nil && rejection == nil
 }
 
 // ScoreExtensions returns the plugin: what is near depends on the other nodes.

@@ -25,21 +25,17 @@ var closeness = [...]float64{
 // pciProximity derives PCIProximity of a set of cards: 0.7 + 0.3 x closeness of the farthest pair of them; for a single card,
 // which talks to no other on its node, of the card and its nearest network adapter.
 func pciProximity(n *topology.Node, set topology.GPUSet) float64 {
-	nearest := topology.LinkSelf
 	if set.Len() == 1 {
-		for i := range set.All() {
-			nearest = n.Shape().NearestNIC(i)
-		}
-		return scale(minPCI, closeness[nearest])
+		return scale(minPCI, closeness[n.Shape().NearestNIC(set.Lowest())])
 	}
-	for i := range set.All() {
-		for j := range set.All() {
-			if i < j {
-				nearest = min(nearest, n.Link(i, j).Type)
-			}
+	farthest := topology.LinkSelf
+	for rest := set; rest != 0; rest &= rest - 1 {
+		i := rest.Lowest()
+		for others := rest.Without(i); others != 0; others &= others - 1 {
+			farthest = min(farthest, n.Link(i, others.Lowest()).Type)
 		}
 	}
-	return scale(minPCI, closeness[nearest])
+	return scale(minPCI, closeness[farthest])
 }
 
 // nvlinkBandwidth derives NVLinkBandwidth of a set of cards: 0.85 + 0.15 x bottleneck of its best ring / fullRing, at most 1.

@@ -16,7 +16,11 @@ const (
 // scoring is what one scheduling cycle knows of its pod. It is immutable.
 type scoring struct {
 	request *allocate.Request
-	fabric  *topology.Fabric
+	// plain is how many whole cards a request that any of them meet asks for (allocate.Request.Plain), 0 for any other.
+	plain int
+	// hinted says that nodes have hints.
+	hinted bool
+	fabric *topology.Fabric
 	// mates is nil for a pod that has no mates with a node: a single, or the first member of its gang.
 	mates *mates
 	room  *room
