@@ -23,7 +23,8 @@ import (
 
 var (
 	seedFlag     = flag.Uint64("chaos.seed", 1, "seed of TestChaos")
-	overlapFlag  = flag.Bool("chaos.overlap", false, "let two replicas of TestChaos believe at a time that they lead: pauses longer than a lease, faults on leases")
+	steadyFlag   = flag.Bool("chaos.steady", false, "let both replicas of TestChaos live for the whole run, which shows whether their memory grows: no kills, no pauses")
+	profilesFlag = flag.String("chaos.profiles", "", "an existing folder that gets a heap profile a minute of each replica of TestChaos")
 	durationFlag = flag.Duration("chaos.duration", time.Minute, "how long TestChaos makes chaos; the waits for rest come on top")
 )
 
@@ -51,19 +52,27 @@ func TestChaos(t *testing.T) {
 		}
 	})
 	d := startCluster(t, controlPlane, dir)
+	d.steady = *steadyFlag
 	for i := range replicas {
-		d.replicas = append(d.replicas, newReplica(t, i, scheduler, dir, d.admin, d.log))
+		d.replicas = append(d.replicas, newReplica(t, i, scheduler, dir, d))
 	}
+	d.view.ask(d.heardOfNodes)
 	d.background(func(ctx context.Context) error { d.stats.sample(ctx, d.replicas); return nil })
 	client := &http.Client{Timeout: 5 * time.Second, Transport: &http.Transport{}}
 	t.Cleanup(client.CloseIdleConnections)
 
 	s := newScript(*seedFlag)
-	s.overlap = *overlapFlag
+	s.steady = *steadyFlag
 	for _, m := range s.machines {
 		d.applyNode(m.copy())
 	}
 	defer d.print(*seedFlag, *durationFlag)
+	if d.steady {
+		d.rest(client, "before the first fault")
+	}
+	if d.steady || *profilesFlag != "" {
+		d.background(func(ctx context.Context) error { return d.watchMemory(ctx, *profilesFlag) })
+	}
 	for left := *durationFlag; left > 0; {
 		round := min(left, roundLength)
 		left -= round

@@ -53,6 +53,8 @@ type driver struct {
 	started    time.Time
 	// steps is the number of the last step.
 	steps int
+	// steady is true where no process is to end.
+	steady bool
 	// calm is true while no fault is to happen and nothing ends by itself.
 	calm bool
 }
@@ -60,6 +62,10 @@ type driver struct {
 // running is a job from its creation until nothing of it is left.
 type running struct {
 	*job
+	// names are those of its pods: at first job.pods(), later with the names of those that were created in their place.
+	names []string
+	// named counts the members that got a name of their own since.
+	named int
 	// ended is true once the job is over: its pods go away, none is created again.
 	ended bool
 	// finish are the pods that are to succeed or fail, by name.
@@ -86,13 +92,13 @@ func (d *driver) mayBeGone(err error, what string, args ...any) {
 }
 
 func (d *driver) create(j *job) {
-	r := &running{job: j, finish: map[string]v1.PodPhase{}}
+	r := &running{job: j, names: j.pods(), finish: map[string]v1.PodPhase{}}
 	d.jobs[j.name] = r
 	if j.size > 0 {
 		d.createGroup(r)
 		d.stats.gangs++
 	}
-	for _, name := range j.pods() {
+	for _, name := range r.names {
 		d.createPod(r, name)
 	}
 }
@@ -133,6 +139,17 @@ func (d *driver) deletePod(name string, grace *int64) {
 	d.mayBeGone(err, "delete pod %s", name)
 }
 
+// recreate creates a member of a gang in the place of one that vanished: under its name, as a StatefulSet does, or, where no
+// process is to end, under another one, as a Job does (see exitUpstream).
+func (d *driver) recreate(r *running, i int) {
+	delete(r.finish, r.names[i])
+	if d.steady {
+		r.named++
+		r.names[i] = fmt.Sprintf("%s-%d-%d", r.name, i, r.named)
+	}
+	d.createPod(r, r.names[i])
+}
+
 // end has a job finish: what is bound succeeds or fails, the rest is deleted.
 func (d *driver) end(j *job) {
 	r := d.jobs[j.name]
@@ -141,7 +158,7 @@ func (d *driver) end(j *job) {
 	if !j.succeeds {
 		phase = v1.PodFailed
 	}
-	for _, name := range j.pods() {
+	for _, name := range r.names {
 		if pod := d.view.pod(name); pod != nil && pod.Spec.NodeName == "" {
 			d.deletePod(name, nil)
 		}
@@ -150,7 +167,8 @@ func (d *driver) end(j *job) {
 }
 
 func (d *driver) remove(j *job, force, groupFirst bool) {
-	d.jobs[j.name].ended = true
+	r := d.jobs[j.name]
+	r.ended = true
 	var grace *int64
 	if force {
 		grace = new(int64)
@@ -158,13 +176,14 @@ func (d *driver) remove(j *job, force, groupFirst bool) {
 	if j.size > 0 && groupFirst {
 		d.deleteGroup(j.name)
 	}
-	for _, name := range j.pods() {
+	for _, name := range r.names {
 		d.deletePod(name, grace)
 	}
 }
 
-func (d *driver) loseMember(j *job, name, how string) {
+func (d *driver) loseMember(j *job, i int, how string) {
 	r := d.jobs[j.name]
+	name := r.names[i]
 	switch how {
 	case "fails":
 		r.finish[name] = v1.PodFailed
@@ -199,7 +218,8 @@ func (d *driver) tendGroups() {
 // The ways to damage a record. None of them makes another valid one.
 var damages = []string{"removed", "garbage", "other version", "other node", "too few cards", "unknown cards"}
 
-func (d *driver) damage(name, how string) {
+func (d *driver) damage(j *job, i int, how string) {
+	name := d.jobs[j.name].names[i]
 	pod := d.view.pod(name)
 	if pod == nil || pod.Spec.NodeName == "" || pod.DeletionTimestamp != nil {
 		return
@@ -300,7 +320,7 @@ func (d *driver) tendReplicas() {
 		if reason, ended := r.reap(); ended {
 			d.log.add(sawProcess, []string{r.name}, "%s has ended: %s", r.name, reason.text)
 			d.stats.exits[reason.kind]++
-			if reason.kind == exitCrash || reason.kind == exitNoStart && (d.calm || r.refusals == mostRefusals) {
+			if d.steady || reason.kind == exitCrash || reason.kind == exitNoStart && (d.calm || r.refusals == mostRefusals) {
 				d.view.violate("process", []string{r.name}, "%s: %s", r.name, reason.text)
 			}
 			r.startAt = max(r.startAt, d.now()+restartAfter)
@@ -327,6 +347,16 @@ func (d *driver) wait(pause time.Duration) {
 			timer.Stop()
 			d.t.Fatal(context.Cause(d.ctx))
 		}
+	}
+}
+
+// waitForBind plays the cluster until a pod is bound, or seconds have passed.
+func (d *driver) waitForBind(name string) {
+	for range 30 {
+		if pod := d.view.pod(name); pod != nil && pod.Spec.NodeName != "" {
+			return
+		}
+		d.wait(100 * time.Millisecond)
 	}
 }
 

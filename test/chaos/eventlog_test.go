@@ -52,6 +52,22 @@ func (l *eventLog) add(from source, about []string, format string, args ...any) 
 	}
 }
 
+// span returns when the log first and last spoke of pods of a name, and whether the last one is over.
+func (l *eventLog) span(pod string) (first, last time.Duration, over bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, n := range l.lines {
+		if n.from != sawPod || n.about[0] != pod {
+			continue
+		}
+		if last == 0 {
+			first = n.at
+		}
+		last, over = n.at, strings.Contains(n.text, " is gone") || strings.Contains(n.text, " is ended")
+	}
+	return first, last, over
+}
+
 func (l *eventLog) step(s *step) { l.add(didStep, s.about, "%d: %s", s.number, s.text) }
 
 // minimal returns the last most lines that touch one of the names, with a mark where others were left out.

@@ -94,7 +94,7 @@ func (d *driver) playControllers() {
 	for _, name := range sortedKeys(d.jobs) {
 		r := d.jobs[name]
 		left := 0
-		for _, member := range r.pods() {
+		for i, member := range r.names {
 			pod := d.view.pod(member)
 			switch {
 			case pod != nil:
@@ -105,8 +105,7 @@ func (d *driver) playControllers() {
 			case d.view.expected(member):
 				left++
 			case !r.ended && r.recreate && r.finish[member] != v1.PodSucceeded:
-				delete(r.finish, member)
-				d.createPod(r, member)
+				d.recreate(r, i)
 			}
 		}
 		if r.ended && left == 0 {

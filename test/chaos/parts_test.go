@@ -44,9 +44,9 @@ func TestScriptDecidesEverything(t *testing.T) {
 	seen := map[string]bool{}
 	words := []string{
 		"create pod pod", "create pod share", "create gang", "ends", "delete", "member", "PodGroup gang", "vanishes", "returns", "as another machine",
-		"falls sick", "offers", "are back", "record of", "on the next", "watches are cut", "kill -9", "SIGSTOP", "cut the standby off from pods", "the leader may not bind", "cut the leader off from pods", "create pods",
+		"falls sick", "offers", "are back", "record of", "on the next", "watches are cut", "kill -9", "SIGSTOP", "cut the standby off from pods", "let the standby's watches", ": watches of pods hang", "the leader may not bind", "cut the leader off from pods", "create pods",
 	}
-	for range 5000 {
+	for range 20_000 {
 		text := s.next().text
 		for _, w := range words {
 			if strings.Contains(text, w) {
@@ -152,11 +152,11 @@ func TestClassify(t *testing.T) {
 // TestChaosConfig: the times are those of this test, and the rest is what ships.
 func TestChaosConfig(t *testing.T) {
 	var config map[string]any
-	if err := yaml.Unmarshal(chaosConfig(t, "/kubeconfig"), &config); err != nil {
+	if err := yaml.Unmarshal(chaosConfig(t, "/kubeconfig", false), &config); err != nil {
 		t.Fatal(err)
 	}
 	text := fmt.Sprint(config)
-	for _, want := range []string{"leaseDuration:3s", "reconcilePeriod:5s", "turnTimeout:3s", "ignoredResourceGroups:[gputopology.io]", "kubeconfig:/kubeconfig"} {
+	for _, want := range []string{"leaseDuration:3s", "reconcilePeriod:1s", "turnTimeout:3s", "ignoredResourceGroups:[gputopology.io]", "kubeconfig:/kubeconfig"} {
 		if !strings.Contains(text, want) {
 			t.Errorf("the configuration lacks %s: %s", want, text)
 		}
@@ -184,14 +184,39 @@ func TestThirds(t *testing.T) {
 func TestNeedlessRepairs(t *testing.T) {
 	s := newStats()
 	s.lives["a"] = &life{metrics: checker.Metrics{Repairs: checker.Counts{"record-edited": 3, "quarantine": 1, "orphan": 0}}}
-	if bad := s.needless(); bad != nil {
+	none := func(string, checker.Repair) bool { return false }
+	if bad := s.needless(none); bad != nil {
 		t.Error(bad)
 	}
 	s.lives["b"] = &life{
 		metrics: checker.Metrics{Repairs: checker.Counts{"orphan": 2}},
-		sweep:   checker.Sweep{Last: []checker.Repair{{Kind: "orphan", Pod: "ns/p", Node: "n1", Detail: "why"}}},
+		sweep:   checker.Sweep{Last: []checker.Repair{{Kind: "orphan", Pod: "ns/p", Node: "n1", Detail: "why"}, {Kind: "orphan", Pod: "ns/q"}}},
 	}
-	if bad := s.needless(); len(bad) != 1 || !strings.Contains(bad[0].Text, "ns/p") {
+	unheard := func(life string, r checker.Repair) bool { return life == "b" && r.Pod == "ns/q" }
+	if bad := s.needless(unheard); len(bad) != 1 || !strings.Contains(bad[0].Text, "ns/p") {
 		t.Errorf("violations %v, want one that names the pod", bad)
+	}
+}
+
+// TestSpan: what the log knows of a pod's life, and whether it is over.
+func TestSpan(t *testing.T) {
+	l := &eventLog{started: time.Now(), file: &bytes.Buffer{}}
+	add := func(text string) {
+		l.add(sawPod, []string{"ns/a", "n1"}, "%s", text)
+		l.add(sawPod, []string{"ns/b"}, "ns/b is gone")
+		l.add(didStep, []string{"ns/a"}, "ns/a ends")
+	}
+	if _, _, over := l.span("ns/a"); over {
+		t.Error("a pod that was never seen is over")
+	}
+	add("ns/a is pending")
+	add("ns/a is bound on n1")
+	first, last, over := l.span("ns/a")
+	if first == 0 || first >= last || over {
+		t.Errorf("a bound pod's life from %v to %v, over %t", first, last, over)
+	}
+	add("ns/a is gone on n1")
+	if again, end, over := l.span("ns/a"); again != first || end <= last || !over {
+		t.Errorf("a life from %v to %v, over %t, want one from %v to after %v that is over", again, end, over, first, last)
 	}
 }

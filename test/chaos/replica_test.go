@@ -31,8 +31,9 @@ const (
 	leaseDuration = 3 * time.Second
 	renewDeadline = 2 * time.Second
 	retryPeriod   = 500 * time.Millisecond
-	// sweepPeriod is how often a replica compares its ledger with the pods.
-	sweepPeriod = 5 * time.Second
+	// sweepPeriod is how often a replica compares its ledger with the pods: as often as its arguments allow, so that sweeps meet
+	// what is true for moments only, and must not act on it.
+	sweepPeriod = time.Second
 )
 
 func replicaName(i int) string {
@@ -49,6 +50,8 @@ type replica struct {
 	dir    string
 	proxy  *faults.Proxy
 	config string
+	// env is added to the process's environment.
+	env []string
 	// state is the base of the state endpoint.
 	state string
 	port  string
@@ -70,9 +73,13 @@ type replica struct {
 }
 
 // newReplica starts the proxy and writes the configuration. The process comes with start.
-func newReplica(t *testing.T, i int, binary, dir string, admin *rest.Config, log *eventLog) *replica {
+func newReplica(t *testing.T, i int, binary, dir string, d *driver) *replica {
 	t.Helper()
+	admin, log := d.admin, d.log
 	r := &replica{name: replicaName(i), binary: binary, dir: dir}
+	if d.steady {
+		r.env = []string{fmt.Sprintf("GODEBUG=memprofilerate=%d", profileRate)}
+	}
 	target, err := url.Parse(admin.Host)
 	if err != nil {
 		t.Fatal(err)
@@ -108,7 +115,7 @@ func newReplica(t *testing.T, i int, binary, dir string, admin *rest.Config, log
 	r.port = fmt.Sprintf("127.0.0.1:%d", port)
 	r.state = "http://" + r.port
 	r.config = filepath.Join(dir, r.name+".yaml")
-	if err := os.WriteFile(r.config, chaosConfig(t, kubeconfig), 0o600); err != nil {
+	if err := os.WriteFile(r.config, chaosConfig(t, kubeconfig, d.steady), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	return r
@@ -124,8 +131,9 @@ func aboutRequest(r *http.Request) []string {
 	return []string{namespace + "/" + name}
 }
 
-// chaosConfig is the configuration that ships with every time in it shortened.
-func chaosConfig(t *testing.T, kubeconfig string) []byte {
+// chaosConfig is the configuration that ships with every time in it shortened, but for that of the lease where no other
+// replica is to lead.
+func chaosConfig(t *testing.T, kubeconfig string, steady bool) []byte {
 	t.Helper()
 	text, err := os.ReadFile(checkout.SchedulerConfig(t))
 	if err != nil {
@@ -135,10 +143,15 @@ func chaosConfig(t *testing.T, kubeconfig string) []byte {
 	if err := yaml.Unmarshal(text, &config); err != nil {
 		t.Fatal(err)
 	}
+	factor := 1
+	if steady {
+		factor = 5
+	}
+	times := func(d time.Duration) string { return (d * time.Duration(factor)).String() }
 	config["clientConnection"] = map[string]any{"kubeconfig": kubeconfig, "qps": 1000, "burst": 2000}
 	config["leaderElection"] = map[string]any{
 		"leaderElect": true, "resourceLock": "leases", "resourceName": "gpu-topology-scheduler", "resourceNamespace": namespace,
-		"leaseDuration": leaseDuration.String(), "renewDeadline": renewDeadline.String(), "retryPeriod": retryPeriod.String(),
+		"leaseDuration": times(leaseDuration), "renewDeadline": times(renewDeadline), "retryPeriod": times(retryPeriod),
 	}
 	config["podInitialBackoffSeconds"], config["podMaxBackoffSeconds"] = 1, 2
 	args := map[string]map[string]any{
@@ -194,6 +207,9 @@ func setArgs(config map[string]any, args map[string]map[string]any) error {
 	return nil
 }
 
+// lifeName names the current life. The caller holds mu, or is the test's goroutine.
+func (r *replica) lifeName() string { return fmt.Sprintf("%s life %03d", r.name, r.life) }
+
 func (r *replica) up() bool { return r.process != nil }
 
 // logFile is the log of the current life.
@@ -213,10 +229,10 @@ func (r *replica) start() error {
 	r.killed, r.paused = false, false
 	r.probes = fmt.Sprintf("https://127.0.0.1:%d", probes)
 	r.process, err = process.Start(context.Background(), process.Config{
-		Name: r.name, Path: r.binary, LogFile: r.logFile(),
+		Name: r.name, Path: r.binary, LogFile: r.logFile(), Env: r.env,
 		Args: []string{
 			"--config=" + r.config, "--gpu-state-bind-address=" + r.port, "--v=2",
-			"--bind-address=127.0.0.1", fmt.Sprintf("--secure-port=%d", probes), "--authorization-always-allow-paths=/healthz,/readyz,/livez,/metrics",
+			"--bind-address=127.0.0.1", fmt.Sprintf("--secure-port=%d", probes), "--authorization-always-allow-paths=/healthz,/readyz,/livez,/metrics," + heapPath,
 		},
 	})
 	return err

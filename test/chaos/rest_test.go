@@ -50,12 +50,49 @@ func (d *driver) rest(client *http.Client, what string) {
 		d.reportStates(states)
 		d.t.FailNow()
 	}
-	if bad := d.stats.needless(); len(bad) > 0 {
+	if bad := d.stats.needless(d.unheard); len(bad) > 0 {
 		d.report(bad)
 		d.t.FailNow()
 	}
 	d.stats.restsReached++
 	d.log.add(sawRest, nil, "at rest: %s", what)
+}
+
+// living is the field selector of the scheduler's own informer of pods.
+const living = "status.phase!=Succeeded,status.phase!=Failed"
+
+// unheard reports whether a sweep released what a pod held of which the replica heard nothing as long as it was there: whoever
+// begins to lead reads the bound pods from the API server, and then no event tells of the end of one that a watch never showed.
+func (d *driver) unheard(life string, repair checker.Repair) bool {
+	if repair.Kind != "orphan" {
+		return false
+	}
+	from, to, over := d.log.span(repair.Pod)
+	if !over {
+		return false
+	}
+	for _, r := range d.replicas {
+		if strings.HasPrefix(life, r.name+" ") {
+			said := func(from, to time.Duration) bool {
+				return r.proxy.Said(podsPath, living, d.started.Add(from), d.started.Add(to))
+			}
+			return said(0, d.now()) && !said(from, to)
+		}
+	}
+	return false
+}
+
+// heardOfNodes reports whether a watch told every replica something of nodes between two moments.
+func (d *driver) heardOfNodes(from, to time.Duration) bool {
+	for _, r := range d.replicas {
+		said := func(from, to time.Duration) bool {
+			return r.proxy.Said("/api/v1/nodes", "", d.started.Add(from), d.started.Add(to))
+		}
+		if said(0, d.now()) && !said(from, to) {
+			return false
+		}
+	}
+	return true
 }
 
 // errUnderWay means that something changed while it was looked at, or is known to be about to change.

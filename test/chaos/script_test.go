@@ -23,6 +23,8 @@ type job struct {
 	onLoss string
 	// recreate says that members that vanish are created again.
 	recreate bool
+	// until is the step before which it does not end.
+	until int
 	// succeeds is how it ends, grace and keep how long its pods take to stop and how long they are listed afterwards.
 	succeeds    bool
 	grace, keep time.Duration
@@ -92,15 +94,12 @@ type script struct {
 	capacity int
 	// upheaved is the step after the last upheaval.
 	upheaved int
-	// overlap lets a former leader go on after another one leads.
-	overlap bool
+	// steady keeps every process alive and the leader the leader.
+	steady bool
 }
 
-// longestPause of a leader that is not to be followed by another one meanwhile.
-const longestPause = leaseDuration - renewDeadline
-
 func newScript(seed uint64) *script {
-	s := &script{rng: rand.New(rand.NewPCG(seed, 0x6770752d746f706f)), machines: fleet(), overlap: true}
+	s := &script{rng: rand.New(rand.NewPCG(seed, 0x6770752d746f706f)), machines: fleet()}
 	for _, m := range s.machines {
 		s.capacity += m.cards
 	}
@@ -167,8 +166,11 @@ func (s *script) upheaval() *step {
 		return nil
 	}
 	s.upheaved = s.steps + 1
+	if s.steady {
+		return s.decide([]choice{{2, s.cutOff}, {2, s.loseBlindly}, {2, s.hang}})
+	}
 	return s.decide([]choice{
-		{3, s.kill}, {2, s.pauseReplica}, {2, s.pauseInBurst}, {2, s.killBeforeTheBlind}, {2, s.cutOff}, {2, s.loseBlindly},
+		{3, s.kill}, {2, s.pauseReplica}, {2, s.pauseInBurst}, {2, s.killBeforeTheBlind}, {2, s.cutOff}, {2, s.loseBlindly}, {1, s.hang},
 	})
 }
 
@@ -232,11 +234,11 @@ func (s *script) newGang() *step {
 	return s.create(j, fmt.Sprintf("gang %s of %d pods of %d cards, needs %d, on loss %q, recreated %t", j.name, j.size, j.cards, j.quorum, j.onLoss, j.recreate))
 }
 
-// take removes a random job that matches; nil without any.
+// take removes a random job that matches and may end; nil without any.
 func (s *script) take(match func(*job) bool) *job {
 	var at []int
 	for i, j := range s.jobs {
-		if match(j) {
+		if match(j) && j.until <= s.steps {
 			at = append(at, i)
 		}
 	}
@@ -296,11 +298,12 @@ func (s *script) loseMember() *step {
 	if j == nil {
 		return nil
 	}
-	name := pick(s, j.pods())
+	i := s.rng.IntN(j.size)
+	name := j.pods()[i]
 	how := pick(s, []string{"deleted", "deleted by force", "fails", "succeeds"})
 	return &step{
 		text: fmt.Sprintf("member %s: %s", name, how), about: []string{namespace + "/" + j.name, namespace + "/" + name},
-		run: func(d *driver) { d.loseMember(j, name, how) },
+		run: func(d *driver) { d.loseMember(j, i, how) },
 	}
 }
 
@@ -408,11 +411,11 @@ func (s *script) damage() *step {
 	if j == nil {
 		return nil
 	}
-	name := pick(s, j.pods())
-	how := pick(s, damages)
+	i := s.rng.IntN(max(j.size, 1))
+	name, how := j.pods()[i], pick(s, damages)
 	return &step{
 		text: fmt.Sprintf("record of %s: %s", name, how), about: []string{namespace + "/" + name},
-		run: func(d *driver) { d.damage(name, how) },
+		run: func(d *driver) { d.damage(j, i, how) },
 	}
 }
 
@@ -434,7 +437,7 @@ func (s *script) arm() *step {
 	if f.Kind != faults.Delay && f.Kind != faults.Late {
 		f.Delay = 0
 	}
-	if f.Class == faults.Lease && !s.overlap {
+	if f.Class == faults.Lease && s.steady {
 		f.Class = faults.List
 	}
 	if f.Class == faults.Watch && f.Kind == faults.Cut {
@@ -489,9 +492,6 @@ func (s *script) kill() *step {
 func (s *script) pauseReplica() *step {
 	replica, text := s.target()
 	duration := s.milliseconds(500, 7000)
-	if !s.overlap {
-		duration = min(duration, longestPause)
-	}
 	return &step{
 		text: fmt.Sprintf("SIGSTOP %s for %v", text, duration), about: []string{replicaName(replica)},
 		run: func(d *driver) { d.pause(replica, duration) },
@@ -514,9 +514,6 @@ func (s *script) burst(prefix string, least, more int, cards ...int) (jobs []*jo
 func (s *script) pauseInBurst() *step {
 	jobs, names, touched := s.burst("burst", 2, 6, 1, 1, 2, 4)
 	duration := leaseDuration + s.milliseconds(500, 4000)
-	if !s.overlap {
-		duration = longestPause
-	}
 	return &step{
 		text:  fmt.Sprintf("create pods %s and SIGSTOP the leader for %v", names, duration),
 		about: append(touched, replicaName(-1)),
@@ -532,16 +529,45 @@ func (s *script) pauseInBurst() *step {
 // podsPath is what informers of pods list and watch.
 const podsPath = "/api/v1/pods"
 
-// killBeforeTheBlind has pods that the leader fails to bind and the standby sees; then the standby hears of pods no more, the
-// leader gives their cards to others, and is killed: the next one to lead knows less than the API server.
+// longestHang is long enough for the sweeps that confirm a suspicion, and for cooling, after another replica has begun to lead.
+const longestHang = 30 * time.Second
+
+// hang keeps a replica from hearing of pods, and nothing tells it.
+func (s *script) hang() *step {
+	replica, text := s.target()
+	duration := s.milliseconds(1000, int(longestHang/time.Millisecond))
+	return &step{
+		text: fmt.Sprintf("%s: watches of pods hang for %v", text, duration), about: []string{replicaName(replica)},
+		run: func(d *driver) { d.target(replica).proxy.Hang(podsPath, duration) },
+	}
+}
+
+// killBeforeTheBlind has pods that the leader fails to bind and the standby sees; then the standby hears of pods no more, since
+// its watches fail, or hang, the leader gives their cards to others, and is killed: the next one to lead knows less than the
+// API server.
 func (s *script) killBeforeTheBlind() *step {
 	times := 4 + s.rng.IntN(9) // two for each try, each later than the one before
+	hang, how := time.Duration(0), fmt.Sprintf("cut the standby off from pods %d times", times)
+	if s.chance(50) {
+		hang = s.milliseconds(5000, int(longestHang/time.Millisecond))
+		how = fmt.Sprintf("let the standby's watches of pods hang for %v", hang)
+	}
 	first, firstNames, firstAbout := s.burst("first", 1, 4, 1, 2, 4)
-	last, lastNames, lastAbout := s.burst("last", 1, 4, 1, 2, 4)
+	last, lastNames, lastAbout := s.burst("last", 3, 4, 1, 2, 4)
+	for i, j := range last {
+		j.until = s.steps + 4*stepsOfPeace // outlives that the standby does not hear of it
+		if i < 2 {
+			j.cards, j.mib = 1, 1024 // finds room where others wait
+		}
+	}
 	after, restart := s.milliseconds(200, 900), s.milliseconds(0, 4000)
+	if hang > 0 { // the standby leads next, and in peace until sweeps have seen twice what it does not hear of
+		restart += leaseDuration
+		s.upheaved += 3 * stepsOfPeace
+	}
 	return &step{
-		text: fmt.Sprintf("the leader may not bind pods %s; cut the standby off from pods %d times, create pods %s and kill -9 the leader %v later, start it again after %v",
-			firstNames, times, lastNames, after, restart),
+		text: fmt.Sprintf("the leader may not bind pods %s; %s, create pods %s and kill -9 the leader %v later, start it again after %v",
+			firstNames, how, lastNames, after, restart),
 		about: slices.Concat(firstAbout, lastAbout, []string{replicaName(-1)}),
 		run: func(d *driver) {
 			leader := d.target(-1)
@@ -551,13 +577,18 @@ func (s *script) killBeforeTheBlind() *step {
 			}
 			d.wait(200 * time.Millisecond)
 			for _, r := range d.replicas {
-				if r != leader {
+				switch {
+				case r == leader:
+				case hang > 0:
+					r.proxy.Hang(podsPath, hang)
+				default:
 					d.blind(r, times)
 				}
 			}
 			for _, j := range last {
 				d.create(j)
 			}
+			d.waitForBind(last[0].name)
 			d.wait(after)
 			d.killReplica(leader, restart)
 		},

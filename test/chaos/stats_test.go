@@ -39,6 +39,8 @@ type life struct {
 	rss     []int64
 	sweep   checker.Sweep
 	metrics checker.Metrics
+	// memory is measured in some runs only.
+	memory []memory
 }
 
 // longLife is the number of samples from which on the memory of a life says something.
@@ -67,7 +69,7 @@ func (s *stats) sample(ctx context.Context, all []*replica) {
 
 func (s *stats) sampleReplica(ctx context.Context, client *http.Client, r *replica) {
 	r.mu.Lock()
-	p, paused, name, probes := r.process, r.paused, fmt.Sprintf("%s life %03d", r.name, r.life), r.probes
+	p, paused, name, probes := r.process, r.paused, r.lifeName(), r.probes
 	r.mu.Unlock()
 	if p == nil || paused {
 		return // a stopped leader is still the one to kill
@@ -76,15 +78,11 @@ func (s *stats) sampleReplica(ctx context.Context, client *http.Client, r *repli
 	summary, err := checker.FetchSummary(ctx, client, r.state)
 	leads := err == nil && summary.Leading
 	r.leading.Store(leads)
-	sweep, sweepErr := checker.FetchSweep(ctx, client, r.state)
 	metrics, metricsErr := checker.FetchMetrics(ctx, client, probes)
+	sweep, sweepErr := checker.FetchSweep(ctx, client, r.state) // it has every repair that was counted
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	l := s.lives[name]
-	if l == nil {
-		l = &life{}
-		s.lives[name] = l
-	}
+	l := s.life(name)
 	if known {
 		l.rss = append(l.rss, rss)
 	}
@@ -100,21 +98,41 @@ func (s *stats) sampleReplica(ctx context.Context, client *http.Client, r *repli
 	}
 }
 
+// life returns the life of that name. The caller holds mu.
+func (s *stats) life(name string) *life {
+	l := s.lives[name]
+	if l == nil {
+		l = &life{}
+		s.lives[name] = l
+	}
+	return l
+}
+
 // lateRepairs are repairs of what two sweeps in a row found, seconds apart, and of reservations that a pod's next cycle found
-// left over: something did not tell the ledger what it had to. The scheduler mends that, which is no reason to be at peace with it. Other kinds tell of what the chaos broke, or, tombstone, of
-// one informer that is behind another.
+// left over: something did not tell the ledger what it had to. The scheduler mends that, which is no reason to be at peace
+// with it. Other kinds tell of what the chaos broke, or, tombstone, of one informer that is behind another.
 var lateRepairs = []string{"orphan", "expired", "unconfirmed", "left-over"}
 
-// needless returns the repairs that should not have been necessary.
-func (s *stats) needless() []checker.Violation {
+// needless returns the repairs that should not have been necessary. excused is told the name of a life.
+func (s *stats) needless(excused func(life string, r checker.Repair) bool) []checker.Violation {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	var bad []checker.Violation
 	for _, name := range sortedKeys(s.lives) {
 		l := s.lives[name]
 		for _, kind := range lateRepairs {
-			if n := l.metrics.Repairs[kind]; n > 0 {
-				bad = append(bad, checker.Violation{Law: "repair", Text: fmt.Sprintf("%s repaired %d of kind %s: %s", name, n, kind, l.sweep.Find(kind))})
+			n, about, text := l.metrics.Repairs[kind], []string(nil), ""
+			for _, r := range l.sweep.Last {
+				switch {
+				case r.Kind != kind:
+				case excused(name, r):
+					n--
+				default:
+					about, text = append(about, r.Pod, r.Node), fmt.Sprintf("pod %s on node %s: %s", r.Pod, r.Node, r.Detail)
+				}
+			}
+			if n > 0 {
+				bad = append(bad, checker.Violation{Law: "repair", Text: fmt.Sprintf("%s repaired %d of kind %s: %s", name, n, kind, text), About: about})
 			}
 		}
 	}
@@ -168,15 +186,17 @@ func (d *driver) print(seed uint64, duration time.Duration) {
 		}
 	}
 	sweeps, repairs, outcomes, rollbacks := 0, map[string]int{}, map[string]int{}, map[string]int{}
-	var memory strings.Builder
+	var lives strings.Builder
 	for _, name := range sortedKeys(s.lives) {
 		l := s.lives[name]
 		sweeps += l.sweep.Sweeps
 		add(repairs, l.metrics.Repairs)
 		add(outcomes, l.metrics.Binds)
 		add(rollbacks, l.metrics.Rollbacks)
-		if first, last, ok := l.thirds(); ok {
-			fmt.Fprintf(&memory, "\n  %s, %d samples: first third %.1f MiB, last third %.1f MiB", name, len(l.rss), mibOf(first), mibOf(last))
+		if report := l.memoryReport(); report != "" {
+			fmt.Fprintf(&lives, "\n  %s, %s", name, report)
+		} else if first, last, ok := l.thirds(); ok {
+			fmt.Fprintf(&lives, "\n  %s, %d samples: first third %.1f MiB, last third %.1f MiB", name, len(l.rss), mibOf(first), mibOf(last))
 		}
 	}
 	d.view.mu.Lock()
@@ -190,7 +210,7 @@ bind outcomes: %s; rollbacks: %s
 sweeps %d, repairs: %s
 came to rest %d times, violations %d
 memory of the scheduler:%s`, seed, duration, d.now().Round(time.Second), s.pods, binds, s.gangs, s.damaged, total, kinds(counts), s.watches,
-		s.kills, s.pauses, s.leaders, len(s.lives), kinds(s.exits), kinds(outcomes), kinds(rollbacks), sweeps, kinds(repairs), s.restsReached, violations, memory.String())
+		s.kills, s.pauses, s.leaders, len(s.lives), kinds(s.exits), kinds(outcomes), kinds(rollbacks), sweeps, kinds(repairs), s.restsReached, violations, lives.String())
 }
 
 func add(sum map[string]int, counts checker.Counts) {

@@ -48,6 +48,13 @@ func newView(client kubernetes.Interface, log *eventLog, started time.Time) *vie
 	return &view{client: client, log: log, started: started, laws: checker.NewLaws(), pods: map[string]*seenPod{}, awaited: map[string]bool{}}
 }
 
+// ask has the laws know what schedulers have heard of nodes (checker.Laws).
+func (v *view) ask(heard func(from, to time.Duration) bool) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.laws.Heard = heard
+}
+
 func (v *view) now() time.Duration { return time.Since(v.started) }
 
 // follow lists and watches until ctx ends. seen and gone get the objects in the order of their versions.
@@ -250,6 +257,13 @@ func (v *view) pod(name string) *v1.Pod {
 		return s.pod
 	}
 	return nil
+}
+
+// count returns the number of pods that exist.
+func (v *view) count() int {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	return len(v.pods)
 }
 
 // podsByName returns the pods about which the kubelet has done nothing since they last changed.

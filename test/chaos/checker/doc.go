@@ -13,7 +13,7 @@
 //
 //	sold-twice   no two live pods hold the same slice of a card, by UUID, nor more memory or compute than it has
 //	record       a GPU pod is first seen bound with a record that names its node and as many cards as it asks for, of the
-//	             size it asks for, each listed by that node (now or within Stale)
+//	             size it asks for, each listed by that node (now, or so lately that the news may not have come)
 //	count        the cards that live pods hold on a node are no more than it lists
 //	moved        a bound pod stays on its node
 //

@@ -7,12 +7,16 @@ import (
 	"time"
 )
 
-// Stale is how long after a card has left its node, or fallen sick, a bind to it is still the fault of slow news: longer
-// than a scheduler can be stopped, or a request held up, in the chaos test.
+// Stale is how long after the news that a card has left its node, or fallen sick, a bind to it may still come: longer than a
+// scheduler can be stopped, or a request held up, in the chaos test.
 const Stale = 20 * time.Second
 
 // Laws holds what must be true at all times. It is not safe for concurrent use.
 type Laws struct {
+	// Heard reports whether every scheduler was told anything of nodes between two moments. Nil for always: a watch that
+	// fails again and again is tried once in 30 to 60 seconds only (client-go's tools/cache, defaultBackoffMax).
+	Heard func(from, to time.Duration) bool
+
 	pods  map[string]*holder
 	nodes map[string]*listing
 	// capacity is the memory of every card that was ever listed, by UUID.
@@ -36,7 +40,7 @@ type listing struct {
 	present bool
 	// until maps the UUID of a card to the last moment at which the node was known to list it as healthy.
 	until map[string]time.Duration
-	// most is the largest number of cards within Stale, each with the moment at which it was replaced by a smaller one.
+	// most are the numbers of cards of which a bind may still know, each with the moment at which it was replaced by a smaller one.
 	most []past
 }
 
@@ -57,7 +61,7 @@ func (l *Laws) SeeNode(n Node, now time.Duration) {
 		at = &listing{until: map[string]time.Duration{}}
 		l.nodes[n.Name] = at
 	}
-	at.leave(now)
+	l.leave(at, now)
 	at.node, at.present = n, true
 	for _, c := range n.Cards {
 		l.capacity[c.UUID] = max(l.capacity[c.UUID], c.VRAMBytes)
@@ -67,13 +71,18 @@ func (l *Laws) SeeNode(n Node, now time.Duration) {
 // GoneNode takes in that a node is gone.
 func (l *Laws) GoneNode(name string, now time.Duration) {
 	if at := l.nodes[name]; at != nil {
-		at.leave(now)
+		l.leave(at, now)
 		at.present, at.node = false, Node{Name: name}
 	}
 }
 
+// old reports whether what ended at a moment is known to have ended by whoever binds now.
+func (l *Laws) old(until, now time.Duration) bool {
+	return now-until > Stale && (l.Heard == nil || l.Heard(until, now-Stale))
+}
+
 // leave remembers what was listed until now.
-func (at *listing) leave(now time.Duration) {
+func (l *Laws) leave(at *listing, now time.Duration) {
 	if !at.present {
 		return
 	}
@@ -82,24 +91,24 @@ func (at *listing) leave(now time.Duration) {
 			at.until[c.UUID] = now
 		}
 	}
-	at.most = slices.DeleteFunc(at.most, func(p past) bool { return now-p.until > Stale })
+	at.most = slices.DeleteFunc(at.most, func(p past) bool { return l.old(p.until, now) })
 	at.most = append(at.most, past{len(at.node.Cards), now})
 }
 
 // lists reports whether the node lists the healthy card, or did so not long ago.
-func (at *listing) lists(uuid string, now time.Duration) bool {
+func (l *Laws) lists(at *listing, uuid string, now time.Duration) bool {
 	if c, ok := at.node.card(uuid); ok && c.Healthy {
 		return true
 	}
 	until, ever := at.until[uuid]
-	return ever && now-until <= Stale
+	return ever && !l.old(until, now)
 }
 
 // cards is the largest number of cards that the node listed not long ago.
-func (at *listing) cards(now time.Duration) int {
+func (l *Laws) cards(at *listing, now time.Duration) int {
 	most := len(at.node.Cards)
 	for _, p := range at.most {
-		if now-p.until <= Stale {
+		if !l.old(p.until, now) {
 			most = max(most, p.cards)
 		}
 	}
@@ -194,7 +203,7 @@ func (l *Laws) wrong(h *holder, at *listing, c Card, now time.Duration) string {
 	switch {
 	case at == nil:
 		return "is of a node that never was"
-	case !at.lists(c.UUID, now):
+	case !l.lists(at, c.UUID, now):
 		return "is no healthy card of that node"
 	case h.VRAMBytes == 0 && (c.Mask != wholeMask || c.VRAMBytes != memory || c.ComputeMilli != wholeMilli):
 		return fmt.Sprintf("is not held whole: slices %#x, %d of %d bytes, %d/1000 of its compute", c.Mask, c.VRAMBytes, memory, c.ComputeMilli)
@@ -251,7 +260,7 @@ func (l *Laws) counted(node string, now time.Duration) []Violation {
 		switch {
 		case !h.damaged:
 			for _, c := range h.cards {
-				if at.lists(c.UUID, now) {
+				if l.lists(at, c.UUID, now) {
 					held[c.UUID] = true
 				}
 			}
@@ -259,7 +268,7 @@ func (l *Laws) counted(node string, now time.Duration) []Violation {
 			unknown += h.Pod.Cards
 		}
 	}
-	if most := at.cards(now); len(held)+unknown > most {
+	if most := l.cards(at, now); len(held)+unknown > most {
 		return []Violation{violated("count", about, "node %s lists %d cards; pods hold %d of them and, under damaged records, %d more", node, most, len(held), unknown)}
 	}
 	return nil

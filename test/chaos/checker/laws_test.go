@@ -190,6 +190,14 @@ func TestNodesChange(t *testing.T) {
 			}
 		})
 	}
+	for heard, want := range map[time.Duration]bool{time.Minute + 1: false, time.Hour: true} {
+		l := cluster()
+		l.Heard = func(from, to time.Duration) bool { return from <= heard && heard <= to }
+		l.GoneNode("n1", time.Minute)
+		if bad := l.SeePod(bound("a", "n1", whole(3)), time.Minute+2*Stale); (bad == nil) != want {
+			t.Errorf("bound by a scheduler that heard of nodes at %v: %v", heard, bad)
+		}
+	}
 	l := cluster()
 	l.GoneNode("n1", time.Minute)
 	l.SeeNode(machine("n1", 4), 2*time.Minute)

@@ -16,12 +16,14 @@ const metricPrefix = "gpu_topology_scheduler_"
 // Counts are the values of one counter by its only label.
 type Counts map[string]int
 
-// Metrics are counters of the scheduler.
+// Metrics are what the scheduler says of itself.
 type Metrics struct {
 	// Repairs is drift_repairs_total by kind: what sweeps mended, and what a pod's next cycle found left over.
 	Repairs Counts
 	// Binds is bind_outcomes_total, Rollbacks is rollbacks_total, each by all labels joined.
 	Binds, Rollbacks Counts
+	// Goroutines is how many there are.
+	Goroutines int
 }
 
 // FetchMetrics reads /metrics of the probes' address base, such as https://127.0.0.1:10259.
@@ -52,6 +54,12 @@ func readMetrics(text io.Reader) (Metrics, error) {
 	for lines.Scan() {
 		sample, ok := strings.CutPrefix(lines.Text(), metricPrefix)
 		if !ok {
+			if n, found := strings.CutPrefix(lines.Text(), "go_goroutines "); found {
+				var err error
+				if m.Goroutines, err = strconv.Atoi(n); err != nil {
+					return m, fmt.Errorf("metric %s: %w", lines.Text(), err)
+				}
+			}
 			continue
 		}
 		name, rest, ok := strings.Cut(sample, "{")

@@ -83,16 +83,6 @@ type Repair struct {
 	Detail string `json:"detail"`
 }
 
-// Find returns the last repair of a kind in one phrase, "" where it is not listed any more.
-func (s *Sweep) Find(kind string) string {
-	for i := len(s.Last) - 1; i >= 0; i-- {
-		if r := s.Last[i]; r.Kind == kind {
-			return fmt.Sprintf("pod %s on node %s: %s", r.Pod, r.Node, r.Detail)
-		}
-	}
-	return ""
-}
-
 // FetchState reads everything from the state endpoint at base, such as http://127.0.0.1:10269. The parts are not of one
 // moment.
 func FetchState(ctx context.Context, client *http.Client, replica, base string) (State, error) {

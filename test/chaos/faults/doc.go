@@ -2,7 +2,7 @@
 //
 //	scheduler --HTTP--> Proxy --admin's credentials--> API server
 //	                      ^
-//	                      +-- Arm(Fault), Disarm, CutWatches: what the chaos test wants to happen
+//	                      +-- Arm(Fault), Disarm, CutWatches, Hang: what the chaos test wants to happen
 //
 // A Fault waits for the next request of its class and happens to it, as often as it says:
 //
@@ -13,6 +13,8 @@
 //	Late      the answer waits before it is passed back
 //	Cut       half of the answer is passed back, then the connection is closed
 //
-// A client that dies takes its delayed requests with it, and MaxDelay is shorter than the leases of the chaos test: no
-// request of a former leader reaches the server after another replica leads, but those that the former leader sends then.
+// CutWatches ends watches, of which the client is told; Hang keeps back what they say, of which nothing tells it.
+//
+// A client that dies takes its delayed requests with it. MaxDelay is shorter than the part of a lease in which a leader sends
+// no Binding any more, so that none reaches the server after another replica leads.
 package faults

@@ -7,8 +7,9 @@ import (
 	"time"
 )
 
-// MaxDelay bounds Fault.Delay.
-const MaxDelay = time.Second
+// MaxDelay bounds Fault.Delay. It is shorter than the last fifth of the chaos test's leases, in which their holder sends no
+// Binding any more.
+const MaxDelay = 500 * time.Millisecond
 
 // Kind is what happens to a request.
 type Kind string
@@ -24,6 +25,8 @@ const (
 	Delay       Kind = "delay"
 	Late        Kind = "late"
 	Cut         Kind = "cut"
+	// Hang is what Proxy.Hang does; it is never armed.
+	Hang Kind = "hang"
 )
 
 // Class is a kind of requests.

@@ -11,6 +11,7 @@ import (
 	"net"
 	"net/http"
 	"net/url"
+	"slices"
 	"sync"
 	"time"
 
@@ -32,12 +33,35 @@ type Proxy struct {
 
 	mu      sync.Mutex
 	armed   []Fault
+	hangs   []hang
 	counts  map[Kind]int
 	watches map[*watch]bool
+	// said are the times in which watches said something, by topic and ascending.
+	said map[topic][]span
+}
+
+// topic is what a watch is of.
+type topic struct{ path, fieldSelector string }
+
+// span is a time in which watches of a topic said something again and again.
+type span struct{ from, to time.Time }
+
+// silence is how long a watch that was heard may say nothing without a new span.
+const silence = time.Second
+
+// hang is an order of Hang.
+type hang struct {
+	path string
+	// over is closed when the time is, end closes it earlier.
+	over <-chan struct{}
+	end  context.CancelFunc
 }
 
 // watch is a stream that passes the proxy.
 type watch struct {
+	of topic
+	// ended is closed by cancel, or when the client goes away.
+	ended  <-chan struct{}
 	cancel context.CancelFunc
 	// abrupt is set before cancel where the stream is not to end properly.
 	abrupt bool
@@ -54,7 +78,7 @@ func Start(target *url.URL, transport http.RoundTripper, heard func(Fault, *http
 	}
 	p := &Proxy{
 		target: target, transport: transport, heard: heard, address: "http://" + listener.Addr().String(), done: make(chan struct{}),
-		counts: map[Kind]int{}, watches: map[*watch]bool{},
+		counts: map[Kind]int{}, watches: map[*watch]bool{}, said: map[topic][]span{},
 	}
 	p.server = &http.Server{Handler: p, TLSNextProto: map[string]func(*http.Server, *tls.Conn, http.Handler){}}
 	go func() {
@@ -69,6 +93,7 @@ func (p *Proxy) URL() string { return p.address }
 
 // Close ends the proxy and every connection through it, and returns when nothing of them is left.
 func (p *Proxy) Close() error {
+	p.Disarm()
 	err := p.server.Close()
 	<-p.done
 	p.serving.Wait()
@@ -86,11 +111,63 @@ func (p *Proxy) Arm(f Fault) {
 	p.armed = append(p.armed, f)
 }
 
-// Disarm withdraws every fault that has not happened.
+// Hang keeps back for a while what watches of that path say, and those that are opened meanwhile too. Their connections stay:
+// nothing tells the client.
+func (p *Proxy) Hang(path string, d time.Duration) {
+	ctx, end := context.WithTimeout(context.Background(), d)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.hangs = append(p.hangs, hang{path, ctx.Done(), end})
+	p.counts[Hang]++
+}
+
+// hold waits while the watch hangs; false when it ended meanwhile.
+func (p *Proxy) hold(w *watch) bool {
+	p.mu.Lock()
+	hangs := slices.Clone(p.hangs)
+	p.mu.Unlock()
+	for _, h := range hangs {
+		if h.path != w.of.path {
+			continue
+		}
+		select {
+		case <-h.over:
+		case <-w.ended:
+			return false
+		}
+	}
+	return true
+}
+
+// Said reports whether a watch of that path and field selector said anything to the client between two moments.
+func (p *Proxy) Said(path, fieldSelector string, from, to time.Time) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return slices.ContainsFunc(p.said[topic{path, fieldSelector}], func(s span) bool { return !s.to.Before(from) && !s.from.After(to) })
+}
+
+// says notes that a watch is about to say something.
+func (p *Proxy) says(w *watch) {
+	now := time.Now()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	spans := p.said[w.of]
+	if last := len(spans) - 1; last >= 0 && now.Sub(spans[last].to) < silence {
+		spans[last].to = now
+		return
+	}
+	p.said[w.of] = append(spans, span{now, now})
+}
+
+// Disarm withdraws every fault that has not happened, and ends every hang.
 func (p *Proxy) Disarm() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.armed = nil
+	for _, h := range p.hangs {
+		h.end()
+	}
+	p.hangs = nil
 }
 
 // CutWatches ends every watch, properly or, abrupt, as a broken connection does. It returns how many there were.
@@ -156,7 +233,7 @@ func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	ctx, stream := r.Context(), (*watch)(nil)
 	if class == Watch {
-		ctx, stream = p.register(ctx)
+		ctx, stream = p.register(ctx, r)
 		defer p.unregister(stream)
 	}
 	response, err := p.transport.RoundTrip(p.outgoing(ctx, r, body))
@@ -173,7 +250,7 @@ func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		cut(w, response)
 	default:
 	}
-	passBack(w, response, stream)
+	p.passBack(w, response, stream)
 }
 
 // closeBody ends an answer. What an answer that is over says on closing is nobody's concern.
@@ -193,9 +270,9 @@ func (p *Proxy) outgoing(ctx context.Context, r *http.Request, body []byte) *htt
 	return out
 }
 
-func (p *Proxy) register(ctx context.Context) (context.Context, *watch) {
+func (p *Proxy) register(ctx context.Context, r *http.Request) (context.Context, *watch) {
 	ctx, cancel := context.WithCancel(ctx)
-	w := &watch{cancel: cancel}
+	w := &watch{of: topic{r.URL.Path, r.URL.Query().Get("fieldSelector")}, ended: ctx.Done(), cancel: cancel}
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.watches[w] = true
@@ -266,7 +343,7 @@ func cut(w http.ResponseWriter, response *http.Response) {
 }
 
 // passBack copies the answer as it comes. stream is nil but for watches.
-func passBack(w http.ResponseWriter, response *http.Response, stream *watch) {
+func (p *Proxy) passBack(w http.ResponseWriter, response *http.Response, stream *watch) {
 	passHeaders(w, response)
 	flusher, ok := w.(http.Flusher)
 	if !ok {
@@ -278,7 +355,13 @@ func passBack(w http.ResponseWriter, response *http.Response, stream *watch) {
 	buffer := make([]byte, 32<<10)
 	for {
 		n, err := response.Body.Read(buffer)
+		if stream != nil && !p.hold(stream) {
+			n, err = 0, context.Canceled
+		}
 		if n > 0 {
+			if stream != nil {
+				p.says(stream)
+			}
 			if _, failed := w.Write(buffer[:n]); failed != nil {
 				panic(http.ErrAbortHandler)
 			}

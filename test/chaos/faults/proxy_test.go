@@ -208,6 +208,65 @@ func TestCutWatches(t *testing.T) {
 	}
 }
 
+// TestHang: a watch says nothing for as long as it hangs, and then what it had to say; others go on.
+func TestHang(t *testing.T) {
+	for _, path := range []string{podsPath, "/api/v1/nodes"} {
+		for _, cut := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%s cut %t", path, cut), func(t *testing.T) {
+				p, client := startProxy(t, startBackend(t), nil)
+				p.Hang(podsPath, time.Hour)
+				started := time.Now()
+				r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, p.URL()+path+"?watch=1", http.NoBody)
+				if err != nil {
+					t.Fatal(err)
+				}
+				response, err := client.Do(r)
+				if err != nil {
+					t.Fatal(err)
+				}
+				defer closeBody(response.Body)
+				lines := bufio.NewReader(response.Body)
+				var said atomic.Pointer[string]
+				done := make(chan struct{})
+				go func() {
+					defer close(done)
+					if line, err := lines.ReadString('\n'); err == nil {
+						said.Store(&line)
+					}
+				}()
+				hangs := path == podsPath
+				if !hangs {
+					<-done
+				}
+				for range 20 { // what the watch does not say it had time for
+					if _, _, err := send(t.Context(), client, p.URL()+bindPath); err != nil {
+						t.Error(err)
+					}
+				}
+				if got := said.Load() != nil; got == hangs {
+					t.Errorf("the watch said something: %t, want %t", got, !hangs)
+				}
+				if cut {
+					p.CutWatches(true)
+				} else {
+					p.Disarm()
+				}
+				<-done
+				want := !hangs || !cut
+				if got := said.Load() != nil; got != want {
+					t.Errorf("in the end the watch said something: %t, want %t", got, want)
+				}
+				if got := p.Said(path, "", started, time.Now()); got != want {
+					t.Errorf("Said %t, want %t", got, want)
+				}
+				if p.Said(path, "spec.nodeName=", started, time.Now()) || p.Said(path, "", started.Add(-time.Hour), started) {
+					t.Error("Said speaks of another watch, or another time")
+				}
+			})
+		}
+	}
+}
+
 func TestClassOf(t *testing.T) {
 	const lease = "/apis/coordination.k8s.io/v1/namespaces/ns/leases/x"
 	tests := map[string]Class{
