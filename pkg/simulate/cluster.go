@@ -103,7 +103,7 @@ func (c *Cluster) startControlPlane(ctx context.Context, changes []func(*process
 	config := process.ControlPlaneConfig{
 		Binary:  filepath.Join(c.binaries, controlPlaneBinary),
 		DataDir: filepath.Join(c.dir, "control-plane"),
-		LogFile: c.log(controlPlaneBinary),
+		LogFile: c.LogFile(controlPlaneBinary),
 	}
 	for _, change := range changes {
 		change(&config)
@@ -152,7 +152,7 @@ func (c *Cluster) StartKubelets(ctx context.Context) error {
 	kwok, err := process.StartKWOK(ctx, process.KWOKConfig{
 		Binary:     filepath.Join(c.binaries, kwokBinary),
 		Kubeconfig: c.Kubeconfig,
-		LogFile:    c.log(kwokBinary),
+		LogFile:    c.LogFile(kwokBinary),
 	})
 	if err != nil {
 		return err
@@ -164,39 +164,45 @@ func (c *Cluster) StartKubelets(ctx context.Context) error {
 // StartScheduler starts the scheduler under the service account that ships, with the configuration that ships and the
 // changes, and returns when its caches are in sync. Install must have been called.
 func (c *Cluster) StartScheduler(ctx context.Context, changes ...change) error {
-	account, err := access.ServiceAccount(ctx, c.admin, schedulerNamespace, schedulerAccount, access.DefaultTokenLife)
-	if err != nil {
-		return err
-	}
-	kubeconfig := filepath.Join(c.dir, "scheduler.kubeconfig")
-	if err := access.WriteKubeconfig(kubeconfig, account); err != nil {
-		return err
-	}
-	shipped, err := fs.ReadFile(c.base, manifests.SchedulerConfig)
-	if err != nil {
-		return err
-	}
-	config, err := deriveConfig(shipped, append(changes, withKubeconfig(kubeconfig))...)
-	if err != nil {
-		return err
-	}
-	path := filepath.Join(c.dir, manifests.SchedulerConfig)
-	if err := os.WriteFile(path, config, 0o600); err != nil {
-		return err
-	}
-	scheduler, err := process.StartScheduler(ctx, process.SchedulerConfig{
-		Binary:  filepath.Join(c.binaries, schedulerBinary),
-		LogFile: c.log(schedulerBinary),
-		Args: append([]string{
-			"--config=" + path, "--v=2",
-			"--authentication-kubeconfig=" + kubeconfig, "--authorization-kubeconfig=" + kubeconfig,
-		}, c.SchedulerFlags...),
-	})
+	scheduler, err := c.StartReplica(ctx, schedulerBinary, changes...)
 	if err != nil {
 		return err
 	}
 	c.scheduler, c.schedulerURL = c.watch(schedulerBinary, scheduler.Process), scheduler.URL
 	return nil
+}
+
+// StartReplica starts a scheduler in the same way and leaves it to the caller, who ends it before Close: it may be killed, and
+// there may be several. Its log is LogFile(name).
+func (c *Cluster) StartReplica(ctx context.Context, name string, changes ...change) (*process.Scheduler, error) {
+	account, err := access.ServiceAccount(ctx, c.admin, schedulerNamespace, schedulerAccount, access.DefaultTokenLife)
+	if err != nil {
+		return nil, err
+	}
+	kubeconfig := filepath.Join(c.dir, name+".kubeconfig")
+	if err := access.WriteKubeconfig(kubeconfig, account); err != nil {
+		return nil, err
+	}
+	shipped, err := fs.ReadFile(c.base, manifests.SchedulerConfig)
+	if err != nil {
+		return nil, err
+	}
+	config, err := deriveConfig(shipped, append(changes, withKubeconfig(kubeconfig))...)
+	if err != nil {
+		return nil, err
+	}
+	path := filepath.Join(c.dir, name+".yaml")
+	if err := os.WriteFile(path, config, 0o600); err != nil {
+		return nil, err
+	}
+	return process.StartScheduler(ctx, process.SchedulerConfig{
+		Binary:  filepath.Join(c.binaries, schedulerBinary),
+		LogFile: c.LogFile(name),
+		Args: append([]string{
+			"--config=" + path, "--v=2",
+			"--authentication-kubeconfig=" + kubeconfig, "--authorization-kubeconfig=" + kubeconfig,
+		}, c.SchedulerFlags...),
+	})
 }
 
 // StopScheduler stops the scheduler, if it runs, and waits for its end.
@@ -251,7 +257,8 @@ func (c *Cluster) Close() error {
 	return errors.Join(append(errs, os.RemoveAll(c.dir))...)
 }
 
-func (c *Cluster) log(name string) string { return filepath.Join(c.dir, name+".log") }
+// LogFile is where the process of a name writes its log.
+func (c *Cluster) LogFile(name string) string { return filepath.Join(c.dir, name+".log") }
 
 // watch ends the cluster's context when the process ends without having been asked to.
 func (c *Cluster) watch(name string, p *process.Process) *child {

@@ -308,7 +308,7 @@ var table = map[string]rule{
 			"pkg/apis/gputopology/v1alpha1", "pkg/controlplane/process", "pkg/podgroup/crd", "pkg/simulate", "pkg/simulate/oracle",
 			"pkg/topology", "test/perf/results",
 		}),
-		tests: testLibraries,
+		tests: slices.Concat(testLibraries, []string{"test/checkout"}),
 		why:   "it measures programs from outside, so it links none of what it measures",
 	},
 	"test/perf/results": {

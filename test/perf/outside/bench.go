@@ -42,6 +42,9 @@ type bench struct {
 	dynamic dynamic.Interface
 	graphs  map[string]*topology.Node
 	places  map[string]place // of the nodes
+	names   []string         // of the nodes, by number
+	// running are the pods of createRunning.
+	running []v1.Pod
 	// binder is this program, to be run as the binder; binderLog receives what it writes.
 	binder, binderLog string
 }
@@ -110,7 +113,7 @@ func typedClient(config *rest.Config) (kubernetes.Interface, error) {
 }
 
 func (b *bench) createNodes(ctx context.Context) error {
-	b.graphs, b.places = map[string]*topology.Node{}, map[string]place{}
+	b.graphs, b.places, b.names = map[string]*topology.Node{}, map[string]place{}, make([]string, b.size.Nodes)
 	nodes := make([]*v1.Node, b.size.Nodes)
 	for i := range nodes {
 		n, err := machine.Node(i)
@@ -118,6 +121,7 @@ func (b *bench) createNodes(ctx context.Context) error {
 			return err
 		}
 		nodes[i], b.graphs[n.Object.Name], b.places[n.Object.Name] = n.Object, n.Topology, placeOf(i)
+		b.names[i] = n.Object.Name
 		b.places[n.Object.Name].put(n.Object)
 	}
 	return inParallel(ctx, len(nodes), func(i int) error {
@@ -220,7 +224,7 @@ func (b *bench) measure(ctx context.Context, v *variant, pid int) (Round, error)
 	if err != nil {
 		return Round{}, err
 	}
-	seconds, perThousand := seen.last.Sub(begin).Seconds(), 1000/float64(b.size.pods())
+	seconds, perThousand := seen.last().Sub(begin).Seconds(), 1000/float64(b.size.pods())
 	attempts := after.attempts.less(before.attempts)
 	return Round{
 		Variant: v.name, CreateSeconds: created.Seconds(), Seconds: seconds, PodsPerSecond: float64(b.size.pods()) / seconds,
@@ -322,8 +326,13 @@ func (b *bench) createGroups(ctx context.Context, m membership) error {
 }
 
 func (b *bench) createPods(ctx context.Context, m membership) error {
-	return inParallel(ctx, b.size.pods(), func(i int) error {
-		_, err := b.client.CoreV1().Pods(namespace).Create(ctx, b.size.pod(i, m), metav1.CreateOptions{})
+	return b.createSome(ctx, m, 0, b.size.pods())
+}
+
+// createSome creates the pods from one number to before another.
+func (b *bench) createSome(ctx context.Context, m membership, from, to int) error {
+	return inParallel(ctx, to-from, func(i int) error {
+		_, err := b.client.CoreV1().Pods(namespace).Create(ctx, b.size.pod(from+i, m), metav1.CreateOptions{})
 		return err
 	})
 }

@@ -58,5 +58,27 @@
 // --gates switches further gates of the schedulers with our plugins, to see what each costs. --min-rate, --max-cpu and
 // --min-of-flat fail the run where crd misses them.
 //
+// # Scale
+//
+// The first argument scale measures something else: what it costs that a cluster is large. There are two, one after the other,
+// each with bound pods that have their record, as if a scheduler had run for long, and pods of 1 GPU that wait:
+//
+//	nodes (10000, 1000) --> 2 running pods each --> rounds: default, crd, crd, default, ...
+//	  one start: pods wait, nobody has the lease
+//	             process starts: clock --> in sync: clock, memory --> first bind: clock --> last bind: clock
+//	             --> idle: memory, CPU time --> what was decided is checked, running pods included --> pods deleted
+//	  one failover, in the large cluster: a leader and a replica in sync
+//	             half of the pods --> kill -9 --> the other half --> the replica has the lease --> its first bind
+//
+//	first bind    seconds from sync to the first bind. Our scheduler reads all bound pods from the API server in between
+//	ms/pod        from the first bind to the last, divided by the pods between; growth is its quotient of the two clusters
+//	memory        VmRSS and VmHWM of the process, x default in the same cluster
+//	election      seconds from the kill until the Lease names the replica as its holder: the duration of the lease that ships,
+//	              and up to a retry
+//	lead to bind  seconds from there, by acquireTime, to the first bind that follows
+//
+//	make bench-scale                                    a quarter of an hour
+//	make bench-scale BENCH_NODES=1000 BENCH_SMALL_NODES=400 BENCH_ROUNDS=1
+//
 // The machine must do nothing else: five processes share it as it is.
 package main

@@ -31,6 +31,13 @@ func command(ctx context.Context, args []string) error {
 	if len(args) > 0 && args[0] == binderCommand {
 		return runBinder(ctx, args[1:])
 	}
+	if len(args) > 0 && args[0] == scaleCommand {
+		o, err := parseScale(args[1:])
+		if err != nil {
+			return err
+		}
+		return runScale(ctx, o, os.Stdout)
+	}
 	o, err := parse(args)
 	if err != nil {
 		return err
@@ -162,11 +169,7 @@ func (r *Report) write(name string, out io.Writer) error {
 	if err := r.table(out); err != nil || name == "" {
 		return err
 	}
-	file, err := os.Create(name)
-	if err != nil {
-		return err
-	}
-	return errors.Join(r.json(file), file.Close())
+	return writeJSON(name, r)
 }
 
 // version asks the scheduler what it is: "Kubernetes v1.37.2+COMMIT".

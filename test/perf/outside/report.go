@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"os"
 	"slices"
 	"strings"
 	"text/tabwriter"
@@ -131,10 +132,10 @@ func quotient(a, b float64) float64 {
 	return a / b
 }
 
-func median(rounds []Round, figure func(*Round) float64) float64 {
-	all := make([]float64, len(rounds))
-	for i := range rounds {
-		all[i] = figure(&rounds[i])
+func median[T any](of []T, figure func(*T) float64) float64 {
+	all := make([]float64, len(of))
+	for i := range of {
+		all[i] = figure(&of[i])
 	}
 	return results.Median(all)
 }
@@ -174,11 +175,13 @@ func ratio(q float64) string {
 	return fmt.Sprintf("%.2f", q)
 }
 
-// json writes everything for programs.
-func (r *Report) json(out io.Writer) error {
-	e := json.NewEncoder(out)
-	e.SetIndent("", "  ")
-	return e.Encode(r)
+// writeJSON writes everything of a report into a file, for programs.
+func writeJSON(name string, report any) error {
+	text, err := json.MarshalIndent(report, "", "  ")
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(name, append(text, '\n'), 0o644)
 }
 
 // limits are what a run must reach; 0 is none.

@@ -2,6 +2,8 @@ package main
 
 import (
 	"encoding/json"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -79,12 +81,16 @@ crd-flat     400     -          0.67        -        1.00                       
 
 func TestReportJSON(t *testing.T) {
 	want := Report{Version: "v", Size: sizes[0], Mode: arrival, Rounds: rounds(), Medians: summarize(variantNames(), 100, rounds())}
-	var text strings.Builder
-	if err := want.json(&text); err != nil {
+	name := filepath.Join(t.TempDir(), "report.json")
+	if err := writeJSON(name, &want); err != nil {
+		t.Fatal(err)
+	}
+	text, err := os.ReadFile(name)
+	if err != nil {
 		t.Fatal(err)
 	}
 	var got Report
-	if err := json.Unmarshal([]byte(text.String()), &got); err != nil {
+	if err := json.Unmarshal(text, &got); err != nil {
 		t.Fatal(err)
 	}
 	if diff := cmp.Diff(want, got); diff != "" {

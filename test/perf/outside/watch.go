@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
@@ -15,8 +16,19 @@ import (
 
 // binds is what a watch saw of pods that got their node.
 type binds struct {
-	first, last time.Time
-	seen        map[string]bool
+	seen map[string]bool
+	// times has the moment in which each was seen.
+	times []time.Time
+}
+
+// first and last return the first and the last moment, which exist where the watch has ended well.
+func (b *binds) first() time.Time { return b.times[0] }
+func (b *binds) last() time.Time  { return b.times[len(b.times)-1] }
+
+// before returns how many were bound before a moment.
+func (b *binds) before(t time.Time) int {
+	n, _ := slices.BinarySearchFunc(b.times, t, time.Time.Compare)
+	return n
 }
 
 // awaitBinds watches from a resource version until want pods are bound. The watch has bound pods alone, so that it costs
@@ -35,10 +47,7 @@ func awaitBinds(ctx context.Context, client kubernetes.Interface, version string
 			return false, nil
 		}
 		b.seen[pod.Name] = true
-		b.last = time.Now()
-		if b.first.IsZero() {
-			b.first = b.last
-		}
+		b.times = append(b.times, time.Now())
 		return len(b.seen) == want, nil
 	})
 	if err != nil {

@@ -55,6 +55,16 @@ var columns = []column{
 	{title: "API server CPU, s/1000 pods", figure: results.ServerCPU, format: "%.2f"},
 	{title: "writes/pod", figure: results.WritesPerPod, format: "%.1f"},
 	{title: "leaves/gang", figure: results.LeavesPerGang, format: "%.2f"},
+	{title: "in sync, s", figure: results.SyncSeconds, format: "%.1f", ratio: true},
+	{title: "first bind, s", figure: results.FirstBindSeconds, format: "%.2f"},
+	{title: "ms/pod", figure: results.MillisPerPod, format: "%.2f", ratio: true},
+	{title: "growth", figure: results.Growth, format: "%.2f"},
+	{title: "memory in sync, MiB", figure: results.RSSSynced, format: "%.0f", ratio: true},
+	{title: "memory, all bound, MiB", figure: results.RSSBound, format: "%.0f", ratio: true},
+	{title: "peak memory, MiB", figure: results.RSSPeak, format: "%.0f", ratio: true},
+	{title: "election, s", figure: results.ElectionSeconds, format: "%.1f"},
+	{title: "bound pods read, s", figure: results.ReadSeconds, format: "%.2f"},
+	{title: "first bind after it, s", figure: results.LeadToBindSeconds, format: "%.2f"},
 }
 
 // render returns the tables of all runs.

@@ -66,10 +66,31 @@ const (
 	WritesPerPod Figure = "writesPerPod"
 	// LeavesPerGang is over how many leaves of the fabric a gang is spread.
 	LeavesPerGang Figure = "leavesPerGang"
+	// SyncSeconds is the time from the start of a scheduler until its caches are in sync, FirstBindSeconds that from there to
+	// its first bind.
+	SyncSeconds      Figure = "syncSeconds"
+	FirstBindSeconds Figure = "firstBindSeconds"
+	// MillisPerPod is the time for each pod between the first bind and the last, in milliseconds, Growth that divided by the
+	// one of the same variant in the smallest cluster of the run.
+	MillisPerPod Figure = "msPerPod"
+	Growth       Figure = "growth"
+	// RSSSynced is the resident memory of the scheduler in MiB when its caches are in sync, RSSBound when all pods are bound,
+	// RSSPeak the most that it was.
+	RSSSynced Figure = "rssSynced"
+	RSSBound  Figure = "rssBound"
+	RSSPeak   Figure = "rssPeak"
+	// ElectionSeconds is the time from the death of a leader until another holds the lease, ReadSeconds that from there until
+	// the other has read the bound pods once more, LeadToBindSeconds that until its first bind.
+	ElectionSeconds   Figure = "electionSeconds"
+	ReadSeconds       Figure = "readSeconds"
+	LeadToBindSeconds Figure = "leadToBindSeconds"
 )
 
 // Figures lists all.
-var Figures = []Figure{PodsPerSecond, Seconds, AttemptP50, AttemptP99, AlgorithmP99, SLIP99, SchedulerCPU, ServerCPU, WritesPerPod, LeavesPerGang}
+var Figures = []Figure{
+	PodsPerSecond, Seconds, AttemptP50, AttemptP99, AlgorithmP99, SLIP99, SchedulerCPU, ServerCPU, WritesPerPod, LeavesPerGang,
+	SyncSeconds, FirstBindSeconds, MillisPerPod, Growth, RSSSynced, RSSBound, RSSPeak, ElectionSeconds, ReadSeconds, LeadToBindSeconds,
+}
 
 // Find returns the row of a workload's variant, nil where there is none.
 func (r *Run) Find(workload, variant string) *Row {
