@@ -43,14 +43,20 @@ func (e *Engine) suspect(binding *v1.Binding) {
 	e.suspects[uid] = &suspect{binding: binding, since: e.clock.Now()}
 }
 
-// resolveLoop reads suspects and ends what only time ends. A round of reads that takes long delays neither the other nor Close.
+// resolveLoop reads suspects and ends what only time ends. A round of reads that takes long delays neither the other nor Close;
+// one that was asked for meanwhile follows it.
 func (e *Engine) resolveLoop(ctx context.Context, handle fwk.Handle) {
 	ticker := e.clock.NewTicker(resolvePeriod)
 	defer ticker.Stop()
+	wanted := make(chan struct{}, 1)
 	var rounds sync.WaitGroup
 	defer rounds.Wait()
-	idle := make(chan struct{}, 1)
-	idle <- struct{}{}
+	defer close(wanted)
+	rounds.Go(func() {
+		for range wanted {
+			e.resolve(ctx, handle)
+		}
+	})
 	for {
 		select {
 		case <-ctx.Done():
@@ -58,12 +64,8 @@ func (e *Engine) resolveLoop(ctx context.Context, handle fwk.Handle) {
 		case <-ticker.C():
 		}
 		select {
-		case <-idle:
-			rounds.Go(func() {
-				e.resolve(ctx, handle)
-				idle <- struct{}{}
-			})
-		default: // the last round is not over
+		case wanted <- struct{}{}:
+		default:
 		}
 		if o := e.Observer(); o.CoolDown() || o.Readmit() {
 			e.freed()
