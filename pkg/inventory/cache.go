@@ -113,6 +113,15 @@ func sameResult(a, b Result) bool {
 	return reflect.DeepEqual(a, b)
 }
 
+// Current reports whether the node was asked for last at this version, so that Resolve would have nothing new to say. It is
+// false for a node with ResourceSlices, which may change without the node.
+func (c *Cache) Current(node *v1.Node, slices []*resourcev1.ResourceSlice, now time.Time) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	old := c.nodes[node.Name]
+	return old != nil && old.of(node, slices) && !old.expired(now)
+}
+
 // of reports whether the answer is that for this version of a node without ResourceSlices, which need not be read again.
 func (e *cached) of(node *v1.Node, slices []*resourcev1.ResourceSlice) bool {
 	return e.version != "" && e.version == node.ResourceVersion && e.in.uid == node.UID && len(slices) == 0 && len(e.in.slices) == 0

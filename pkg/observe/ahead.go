@@ -19,9 +19,12 @@ import (
 //	                                                         |
 //	                                                         +--store as new as the pod, and without it--> it has ended
 type ahead struct {
-	// mu guards pods. Nothing is locked or called while it is held.
+	// mu guards what follows. Nothing is locked or called while it is held.
 	mu   sync.Mutex
 	pods map[ledger.PodUID]sighting
+	// ends are the versions at which pods succeeded or failed that the store still shows as living. The informer of ended pods may
+	// be minutes ahead of it, and forgets a pod with its object.
+	ends map[ledger.PodUID]string
 }
 
 // sighting is the version at which a pod was read, and when.
@@ -71,4 +74,36 @@ func (o *Observer) forgetAhead(uid ledger.PodUID) {
 	o.ahead.mu.Lock()
 	defer o.ahead.mu.Unlock()
 	delete(o.ahead.pods, uid)
+}
+
+// noteEnd notes that a pod has ended, for as long as the store shows it as living.
+func (o *Observer) noteEnd(pod *v1.Pod) {
+	uid := ledger.PodUID(pod.UID)
+	o.ahead.mu.Lock()
+	o.ahead.ends[uid] = pod.ResourceVersion
+	o.ahead.mu.Unlock()
+	if o.Living(pod.Namespace+"/"+pod.Name, uid) == nil {
+		o.forgetEnd(uid) // its delete from the store may have been told before
+	}
+}
+
+func (o *Observer) forgetEnd(uid ledger.PodUID) {
+	o.ahead.mu.Lock()
+	defer o.ahead.mu.Unlock()
+	delete(o.ahead.ends, uid)
+}
+
+// Outlived reports whether a pod is known to have ended after it was as the store shows it.
+func (o *Observer) Outlived(pod *v1.Pod) bool {
+	if o.hasEnded(pod.Namespace+"/"+pod.Name, ledger.PodUID(pod.UID)) {
+		return true
+	}
+	o.ahead.mu.Lock()
+	end, known := o.ahead.ends[ledger.PodUID(pod.UID)]
+	o.ahead.mu.Unlock()
+	if !known {
+		return false
+	}
+	order, err := resourceversion.CompareResourceVersion(pod.ResourceVersion, end)
+	return err != nil || order < 0
 }

@@ -89,3 +89,47 @@ func TestStoreWithoutVersion(t *testing.T) {
 	w.PodChanged(pod)
 	w.wantFree(t, "n1", 8)
 }
+
+// TestEndKnownBeforeTheStoreHasIt: the informer of ended pods, or a reader of the API server, knows the end of a pod that the
+// store shows as living, and by the time that somebody wonders its object is gone. The pod is taken for living again only
+// where the store has it at a later version.
+func TestEndKnownBeforeTheStoreHasIt(t *testing.T) {
+	ended := func(p *v1.Pod) *v1.Pod { return with(p, version("7"), phase(v1.PodFailed)) }
+	for name, tell := range map[string]func(w *coolWorld, pod *v1.Pod){
+		"by its informer": func(w *coolWorld, pod *v1.Pod) {
+			w.end(t, ended(pod))
+			w.must(t, w.ended.Delete(pod))
+		},
+		"by a reader": func(w *coolWorld, pod *v1.Pod) { w.PodSeen(ended(pod)) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newCoolWorld(t)
+			pod := with(boundPod(t, "u", "n1", 2, 5), version("5"), phase(v1.PodRunning))
+			w.putPod(t, pod)
+			tell(w, pod)
+			for _, v := range []string{"5", "6"} {
+				behind := with(pod, version(v))
+				w.putPod(t, behind)
+				if w.Restore(behind) || !w.Outlived(behind) {
+					t.Errorf("version %s, which is older than its end, counts as living", v)
+				}
+			}
+			w.wantFree(t, "n1", 8)
+			again := with(pod, version("9"))
+			w.putPod(t, again)
+			if w.Outlived(again) || !w.Restore(again) {
+				t.Error("its phase was set back, and it counts as ended")
+			}
+			w.wantHolding(t, "u", "n1", 0, 2, 5)
+			if len(w.ahead.ends) > 0 {
+				t.Errorf("%v is remembered of a pod that lives", w.ahead.ends)
+			}
+			tell(w, pod) // again, and now the store hears of it
+			w.removePod(t, again)
+			tell(w, pod) // the other way round
+			if len(w.ahead.ends) > 0 {
+				t.Errorf("%v is remembered of a pod that is gone", w.ahead.ends)
+			}
+		})
+	}
+}

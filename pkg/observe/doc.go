@@ -12,7 +12,8 @@
 // nothing but is reported, since the containers run on the cards of the first record.
 //
 // The ledger may be told of a pod by somebody who has read it from the API server, before the informer's store has it: a new
-// leader does so, since its watch may hang. A store says nothing of the end of pods that are newer than itself: see ahead.go.
+// leader does so, since its watch may hang. And the informer of ended pods may know of an end before the store does. A store
+// says nothing of what is newer than itself: see ahead.go.
 //
 // The handlers of one informer run in no order: the scheduler's own may wake a waiting pod before the ledger has heard
 // of the event. Filter therefore calls CatchUp before it refuses a node that has changed, and queueing hints call

@@ -79,6 +79,7 @@ func (o *Observer) EndedSeen(pod *v1.Pod, old bool) {
 	o.cooling.mu.Unlock()
 	freed := o.cooled(uid)
 	if _, _, held := o.ledger.Holding(uid); held {
+		o.noteEnd(pod) // before it is released: from then on its being listed as living may be wondered at
 		freed = o.ledger.Release(uid) || freed
 		o.noteQuarantine(pod.Spec.NodeName)
 	}

@@ -88,10 +88,16 @@ func (o *Observer) PodSeen(pod *v1.Pod) {
 func (o *Observer) podEnded(pod *v1.Pod) {
 	uid := ledger.PodUID(pod.UID)
 	o.forgetFault(uid)
+	if !Terminal(pod) {
+		o.forgetEnd(uid) // the store does not have it any more
+	}
 	if _, _, held := o.ledger.Holding(uid); !held {
 		if cards, instances := request.FromPodForeign(pod); cards == 0 && len(instances) == 0 {
 			return
 		}
+	}
+	if Terminal(pod) {
+		o.noteEnd(pod)
 	}
 	if Terminal(pod) || pod.DeletionTimestamp != nil {
 		o.noteRunning(pod) // what is not running needs no cooling
@@ -122,6 +128,7 @@ func (o *Observer) PodUpdated(old, pod *v1.Pod) {
 func (o *Observer) replaced(old ledger.PodUID, pod *v1.Pod) {
 	o.forgetFault(old)
 	o.forgetAhead(old)
+	o.forgetEnd(old)
 	if o.ran(old) {
 		o.letGo(old) // one step as well: the cards go to the holding that cools
 		o.PodSeen(pod)

@@ -174,6 +174,19 @@ func (o *Observer) Reread(name string) (before, after *ledger.NodeGPUAllocation)
 	return before, after
 }
 
+// RereadSeen is Reread for a node that Nodes has yielded, in less time where the ledger has heard of it as it is there.
+func (o *Observer) RereadSeen(node *v1.Node) (before, after *ledger.NodeGPUAllocation) {
+	o.mu.Lock()
+	if !o.inventory.Current(node, o.slicesOf(node.Name), o.clock.Now()) {
+		o.mu.Unlock()
+		return o.Reread(node.Name)
+	}
+	defer o.mu.Unlock()
+	after = o.ledger.Node(ledger.NodeName(node.Name))
+	o.noteContradiction(node.Name, after)
+	return after, after
+}
+
 // Recharge brings the ledger in line with a bound pod whose holding is out of date. The cards that the ledger has for it
 // stay where the pod is where the ledger has it, whatever its record says by now.
 func (o *Observer) Recharge(pod *v1.Pod) {
@@ -187,11 +200,12 @@ func (o *Observer) Recharge(pod *v1.Pod) {
 // Restore charges a bound pod that the ledger took for gone. It reports whether that was needed and done.
 func (o *Observer) Restore(pod *v1.Pod) bool {
 	h, held := o.holdingOf(pod)
-	if !held || !o.ledger.Released(h.UID) || o.hasEnded(h.Pod, h.UID) {
-		return false // of one that has ended the informer of living pods is behind
+	if !held || !o.ledger.Released(h.UID) || o.Outlived(pod) {
+		return false
 	}
 	err := o.ledger.Restore(h)
 	if err == nil {
+		o.forgetEnd(h.UID)
 		o.cooled(h.UID) // the pod itself holds them again
 	}
 	o.adopted(pod, err)

@@ -151,6 +151,39 @@ func TestPrint(t *testing.T) {
 	check("the node is known, and offers no claims", true)
 }
 
+// TestRereadSeen: a node that was told of at this version needs no look; one of which an event was lost, that has grown too old,
+// or that slices describe, gets one.
+func TestRereadSeen(t *testing.T) {
+	w := newWorld(t)
+	node := kit.Node("n1", kit.N8s("n1"))
+	node.ResourceVersion = "1"
+	w.putNode(t, node)
+	see := func(what string, node *v1.Node, wantBefore, wantAfter int) {
+		t.Helper()
+		before, after := w.RereadSeen(node)
+		got := [2]int{-1, -1}
+		for i, a := range []*ledger.NodeGPUAllocation{before, after} {
+			if a != nil {
+				got[i] = a.Free.Len()
+			}
+		}
+		if got != [2]int{wantBefore, wantAfter} {
+			t.Errorf("%s: %v cards are free, want %d and %d", what, got, wantBefore, wantAfter)
+		}
+	}
+	see("told of", node, 8, 8)
+	smaller := kit.Node("n1", kit.N2("n1"))
+	smaller.ResourceVersion = "2"
+	w.must(t, w.nodeStore.Update(smaller))
+	see("an older one, of which the ledger has heard", node, 8, 8)
+	see("an event was lost", smaller, 8, 2)
+	see("told of by then", smaller, 2, 2)
+	w.must(t, w.nodeStore.Delete(smaller))
+	see("it goes while a sweep has it", smaller, 2, 2)
+	see("another version of one that is gone", node, 2, -1)
+	see("gone, and not known", node, -1, -1)
+}
+
 // TestRestore: only where the ledger takes the pod for gone, and once.
 func TestRestore(t *testing.T) {
 	w := newWorld(t)

@@ -35,7 +35,8 @@
 // the store is older than that (observe.Observer.Ahead): after a change of the leader, while the watch of the new one hangs.
 //
 // No order of events is known that leaves a tombstone on a living pod: what the ledger takes for gone was deleted, or had
-// succeeded or failed. The repair is for a pod whose phase somebody sets back from there, which the API server allows.
+// succeeded or failed. Where the store still shows it as living it may be behind, which the pod's version tells
+// (observe.Observer.Outlived). The repair is for a pod whose phase somebody has set back since.
 //
 // Every node is read again each time, so that a description that has grown too old closes its cards (TopologyMaxAge). Whether
 // a node's facts contradict each other the ledger derives itself, and ends it when they agree; a sweep counts and logs both.
@@ -57,6 +58,6 @@
 //
 // A sweep visits the ledger node by node and the informers' stores bucket by bucket, and locks either for microseconds. What
 // agreed is remembered by two numbers, the versions of both sides, and is not compared again before one of them changes. A
-// sweep makes at most maxComparisons; so one that follows a restart takes no longer than others, and the last of 50,000
-// records is read in the 25th sweep.
+// sweep makes at most maxComparisons; so one that follows a restart takes little longer than others, and the last of 50,000
+// records, all of which the handlers have read once by then, is read again in the 49th sweep.
 package reconcile

@@ -21,7 +21,7 @@ const (
 	// maxComparisons is the number of records that one sweep reads: 50,000 at a time, after a restart, would take more
 	// than half a second. Those that are put off come first in the next sweep. Whether a pod lives, and where, every
 	// sweep looks at for all of them.
-	maxComparisons = 2048
+	maxComparisons = 1024
 	// jitterPart is the part of the period by which a sweep may be late, so that replicas do not sweep in step.
 	jitterPart = 10
 	// MaxRepairs is the number of repairs that Summary keeps.

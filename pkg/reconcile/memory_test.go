@@ -91,3 +91,26 @@ func TestAheadIsNoOrphan(t *testing.T) {
 		t.Errorf("%d cards are free, want 8", got)
 	}
 }
+
+// TestStoreBehindAnEnd: a pod that the informer's store shows as living is known to have ended since. It is not charged again,
+// however long the store's watch hangs, unless its phase is set back.
+func TestStoreBehindAnEnd(t *testing.T) {
+	w := newWorld(t, observe.Options{})
+	w.node("n1")
+	h := holding("p", "n1", 0)
+	w.put(w.podStore, boundPod(t, h, 5))
+	w.Observer.PodSeen(boundPod(t, h, 5))
+	w.sweep()
+	failed := boundPod(t, h, 7)
+	ended(failed)
+	w.Observer.EndedSeen(failed, false)
+	for range 3 {
+		same(t, "behind", w.later())
+	}
+	if got := w.free("n1"); got != 8 || w.Last().Suspected != 0 {
+		t.Errorf("%d cards are free, %d suspected", got, w.Last().Suspected)
+	}
+	w.put(w.podStore, boundPod(t, h, 9))
+	same(t, "its phase is set back", w.later())
+	same(t, "seen twice", w.later(), "tombstone p n1")
+}

@@ -41,25 +41,24 @@ func newSweep(l *Loop) *sweep {
 // nodes reads all nodes again and returns their number.
 func (s *sweep) nodes() int {
 	quarantined := map[ledger.NodeName]bool{}
-	met := 0
+	met, known := 0, 0
 	var repairs []Repair
 	for node := range s.Observer.Nodes() {
 		met++
-		before, after := s.Observer.Reread(node.Name)
+		before, after := s.Observer.RereadSeen(node)
 		repairs = s.judge(repairs, before, after)
-		if after != nil && after.Quarantined {
+		if after == nil {
+			continue
+		}
+		known++
+		if after.Quarantined {
 			quarantined[after.Name] = true
 			if !s.quarantined[after.Name] {
 				repairs = append(repairs, quarantine(after))
 			}
 		}
 	}
-	for a := range s.Ledger.States() {
-		if s.Observer.Node(string(a.Name)) == nil {
-			before, after := s.Observer.Reread(string(a.Name))
-			repairs = s.judge(repairs, before, after)
-		}
-	}
+	repairs = s.ghosts(repairs, known)
 	for name := range s.quarantined {
 		if !quarantined[name] {
 			s.Logger.V(2).Info("What pods hold agrees with the node's cards again", "node", name)
@@ -71,6 +70,23 @@ func (s *sweep) nodes() int {
 		s.done(r)
 	}
 	return met
+}
+
+// ghosts forgets the nodes that the ledger has beside so many that exist.
+func (s *sweep) ghosts(repairs []Repair, known int) []Repair {
+	for range s.Ledger.States() {
+		known--
+	}
+	if known == 0 {
+		return repairs
+	}
+	for a := range s.Ledger.States() {
+		if s.Observer.Node(string(a.Name)) == nil {
+			before, after := s.Observer.Reread(string(a.Name))
+			repairs = s.judge(repairs, before, after)
+		}
+	}
+	return repairs
 }
 
 func quarantine(a *ledger.NodeGPUAllocation) Repair {
@@ -217,6 +233,9 @@ func (s *sweep) unheld(k *known) {
 		return
 	}
 	k.open()
+	if seen.Released && s.Observer.Outlived(k.pod) {
+		return // the store is behind the end of the pod
+	}
 	s.view.Seen = append(s.view.Seen, seen)
 }
 
