@@ -35,6 +35,17 @@ func (c *Chooser) AssessPlain(v *View, total int, numa NUMAPolicy, nic NICPolicy
 	return set, t.quality(v.Free, set, numa, nic), true
 }
 
+// AssessKnown is Assess for who asks about many nodes and has called Plain once: plain is the total that it returned, 0 for a
+// request that is not Plain. false where the node has no set of cards to give.
+func (c *Chooser) AssessKnown(v *View, r *Request, plain int) (topology.GPUSet, Quality, bool, error) {
+	if plain > 0 {
+		set, quality, ok := c.AssessPlain(v, plain, r.NUMA, r.NIC)
+		return set, quality, ok, nil
+	}
+	set, quality, rejection, err := c.Assess(v, r)
+	return set, quality, err == nil && rejection == nil, err
+}
+
 // PlainShort is what Short says of a node that has only so many of the free cards that a Plain request wants.
 func PlainShort(have, total int) string {
 	r := Rejection{Reason: ReasonWhole, Claim: Claim{Kind: KindWhole, Count: total}, Have: have}

@@ -99,8 +99,7 @@ func (f *fence) begin(ctx context.Context) error {
 func (f *fence) check(ctx context.Context) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	now := f.clock.Now()
-	if earlier(now, f.renew) {
+	if earlier(f.clock.Now(), f.renew) {
 		return nil
 	}
 	err := f.read(ctx, false)
@@ -132,8 +131,9 @@ func (f *fence) read(ctx context.Context, first bool) error {
 	case !first && found != f.term:
 		return fmt.Errorf("%w: lease %s is held by %q (transition %d), it was by %q (%d)", errNotOurs, f.name, found.holder, found.transitions, f.term.holder, f.term.transitions)
 	}
-	until, renew := limits(spec, f.clock.Now())
-	if now := f.clock.Now(); !earlier(now, until) {
+	now := f.clock.Now()
+	until, renew := limits(spec, now)
+	if !earlier(now, until) {
 		return fmt.Errorf("%w: lease %s was renewed %s ago, which is too near to its end after %ds", ErrDeposed, f.name, now.Sub(spec.RenewTime.Time).Round(time.Millisecond), *spec.LeaseDurationSeconds)
 	}
 	f.term, f.until, f.renew = found, until, renew

@@ -8,25 +8,14 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/gputopology/gpu-topology-scheduler/test/checkout"
 )
 
 // sharedTopo returns the folder with readouts of real machines, which stands beside the repository and not in it.
 func sharedTopo(t testing.TB) string {
 	t.Helper()
-	dir, err := os.Getwd()
-	if err != nil {
-		t.Fatal(err)
-	}
-	for {
-		if _, err := os.Stat(filepath.Join(dir, "go.mod")); err == nil {
-			break
-		}
-		if dir == filepath.Dir(dir) {
-			t.Fatal("no go.mod above the test")
-		}
-		dir = filepath.Dir(dir)
-	}
-	shared := filepath.Join(filepath.Dir(dir), "shared", "topo")
+	shared := filepath.Join(filepath.Dir(checkout.Root(t)), "shared", "topo")
 	if _, err := os.Stat(shared); err != nil {
 		t.Skipf("readouts of real machines are not here: %v", err)
 	}

@@ -25,7 +25,7 @@ var (
 
 	testLibraries = []string{
 		"github.com/cockroachdb/datadriven", "github.com/google/go-cmp/cmp/...", "go.uber.org/goleak", "pgregory.net/rapid",
-		"sigs.k8s.io/yaml", "pkg/testkit",
+		"sigs.k8s.io/yaml", "pkg/testkit", "test/checkout",
 	}
 	apiTypes = []string{"k8s.io/api/...", "k8s.io/apimachinery/..."}
 	client   = slices.Concat(apiTypes, []string{"k8s.io/client-go/...", "k8s.io/klog/v2/...", "k8s.io/utils/...", "sigs.k8s.io/yaml"})
@@ -284,7 +284,7 @@ var table = map[string]rule{
 			"k8s.io/component-base/featuregate/testing",
 			"k8s.io/kubernetes/cmd/kube-scheduler/app/...", "manifests", "pkg/allocate", "pkg/apis/...", "pkg/engine", "pkg/inventory", "pkg/ledger",
 			"pkg/book", "pkg/gang", "pkg/metrics", "pkg/observe", "pkg/plugins/...", "pkg/podgroup/...", "pkg/preflight", "pkg/record", "pkg/request",
-			"go.opentelemetry.io/otel/sdk/trace/tracetest", "pkg/topology", "pkg/tracing", "sigs.k8s.io/scheduler-plugins/...", "test/checkout",
+			"go.opentelemetry.io/otel/sdk/trace/tracetest", "pkg/topology", "pkg/tracing", "sigs.k8s.io/scheduler-plugins/...",
 		}),
 		why: "the scheduler as a whole against a real API server",
 	},
@@ -308,7 +308,7 @@ var table = map[string]rule{
 			"pkg/apis/gputopology/v1alpha1", "pkg/controlplane/process", "pkg/podgroup/crd", "pkg/simulate", "pkg/simulate/oracle",
 			"pkg/topology", "test/perf/results",
 		}),
-		tests: slices.Concat(testLibraries, []string{"test/checkout"}),
+		tests: testLibraries,
 		why:   "it measures programs from outside, so it links none of what it measures",
 	},
 	"test/perf/results": {

@@ -109,7 +109,7 @@ func (p *Plugin) Score(_ context.Context, state fwk.CycleState, _ *v1.Pod, node 
 }
 
 func (p *Plugin) grade(a *ledger.NodeGPUAllocation, s *requestState) (int64, *fwk.Status) {
-	quality, fits, err := p.assess(a, s)
+	_, quality, fits, err := p.engine.Chooser().AssessKnown(&a.View, s.request, len(s.reasons))
 	switch {
 	case err != nil:
 		return 0, fwk.AsStatus(err)
@@ -117,16 +117,6 @@ func (p *Plugin) grade(a *ledger.NodeGPUAllocation, s *requestState) (int64, *fw
 		return int64(unfit), nil
 	}
 	return int64(newGrade(quality, (a.Topology.All() &^ a.Topology.MIGCards()).Len(), p.args.NodePacking)), nil
-}
-
-// assess returns the quality of the best set of cards, false where there is none.
-func (p *Plugin) assess(a *ledger.NodeGPUAllocation, s *requestState) (allocate.Quality, bool, error) {
-	if total := len(s.reasons); total > 0 {
-		_, quality, fits := p.engine.Chooser().AssessPlain(&a.View, total, s.request.NUMA, s.request.NIC)
-		return quality, fits, nil
-	}
-	_, quality, rejection, err := p.engine.Chooser().Assess(&a.View, s.request)
-	return quality, rejection == nil, err
 }
 
 // ScoreExtensions returns the plugin: scores are relative to the best bandwidth on offer.

@@ -7,7 +7,6 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 
 	"github.com/gputopology/gpu-topology-scheduler/pkg/ledger"
-	"github.com/gputopology/gpu-topology-scheduler/pkg/topology"
 )
 
 // points is the raw score of a node for a pod without mates, in thousandths of a point, or unfit.
@@ -57,9 +56,9 @@ func (p *Plugin) points(s *scoring, node *v1.Node, packing int) points {
 	if a == nil || a.Topology == nil || a.Quarantined {
 		return unfit
 	}
-	set, bottleneck, ok := p.assess(a, s)
-	if !ok {
-		return unfit
+	set, quality, ok, err := p.engine.Chooser().AssessKnown(&a.View, s.request, s.plain)
+	if err != nil || !ok {
+		return unfit // of an error GPUTopology's Score tells
 	}
 	var known hint
 	if s.hinted {
@@ -70,20 +69,9 @@ func (p *Plugin) points(s *scoring, node *v1.Node, packing int) points {
 		pci = pciProximity(a.Topology, set)
 	}
 	if nvlink == 0 {
-		nvlink = nvlinkBandwidth(bottleneck)
+		nvlink = nvlinkBandwidth(quality.Bottleneck)
 	}
 	return points(p.seed(pci, nvlink) * int64(packing) / packedFull)
-}
-
-// assess returns the cards that the node would give the pod, and the bottleneck of their ring; false where it has none to give,
-// or where the request or the node cannot be: of that GPUTopology's Score tells.
-func (p *Plugin) assess(a *ledger.NodeGPUAllocation, s *scoring) (topology.GPUSet, topology.Bandwidth, bool) {
-	if s.plain > 0 {
-		set, quality, ok := p.engine.Chooser().AssessPlain(&a.View, s.plain, s.request.NUMA, s.request.NIC)
-		return set, quality.Bottleneck, ok
-	}
-	set, quality, rejection, err := p.engine.Chooser().Assess(&a.View, s.request)
-	return set, quality.Bottleneck, err == nil && rejection == nil
 }
 
 // ScoreExtensions returns the plugin: what is near depends on the other nodes.

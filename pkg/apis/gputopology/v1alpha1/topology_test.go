@@ -12,6 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/gputopology/gpu-topology-scheduler/pkg/topology"
+	"github.com/gputopology/gpu-topology-scheduler/test/checkout"
 )
 
 // eightCards is a node of eight cards; extra stands in each of them.
@@ -310,18 +311,5 @@ func TestRealMachines(t *testing.T) {
 // sharedDir finds the folder of fixtures beside the repository.
 func sharedDir(t *testing.T) string {
 	t.Helper()
-	dir, err := os.Getwd()
-	if err != nil {
-		t.Fatal(err)
-	}
-	for {
-		if _, err := os.Stat(filepath.Join(dir, "go.mod")); err == nil {
-			return filepath.Join(dir, "..", "shared")
-		}
-		parent := filepath.Dir(dir)
-		if parent == dir {
-			t.Skip("not inside a module")
-		}
-		dir = parent
-	}
+	return filepath.Join(checkout.Root(t), "..", "shared")
 }
