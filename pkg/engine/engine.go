@@ -69,6 +69,8 @@ type Engine struct {
 	leads chan struct{}
 	// fabric is set by StartFabric.
 	fabric atomic.Pointer[fabric]
+	// occupancy has a lock of its own.
+	occupancy occupancy
 	// placing is true once a scheduling cycle ran: this replica leads, so it is the one that sends events.
 	placing atomic.Bool
 

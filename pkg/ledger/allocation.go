@@ -95,6 +95,15 @@ func (a *NodeGPUAllocation) Quarantine() string {
 	return strings.Join(reasons, "; ")
 }
 
+// WholeCards returns how many cards a pod may take whole now, and how many it might if nobody held any: none in MIG mode, none
+// that is unusable, and none of a node that is not known (a is nil then), without facts or in quarantine.
+func (a *NodeGPUAllocation) WholeCards() (free, total int) {
+	if a == nil || a.Topology == nil || a.Quarantined {
+		return 0, 0
+	}
+	return a.Free.Len(), wholes(a.Topology).Len()
+}
+
 // With returns the state as it would be if the pods also held what is given: the dry run of adding pods. It does not
 // ask whether the cards are free; a contradiction shows in Conflicts. The error is an *InvalidError for a holding
 // that cannot be true, is of another node, or whose pod the state already contains by name.

@@ -26,6 +26,8 @@ type Ledger struct {
 	// generation is the last generation given to a published state of any node. One counter for all of them makes
 	// a node's generations grow across its removal without an entry for nodes that are gone.
 	generation uint64
+	// journal has the nodes published last.
+	journal journal
 	// revision is the last one given to a holding.
 	revision uint64
 	// staged counts the holdings by stage.
@@ -148,6 +150,7 @@ func (l *Ledger) entry(name NodeName) *node {
 func (l *Ledger) refresh(n *node) {
 	if !n.known {
 		n.state.Store(nil)
+		l.journal.add(n)
 		if len(n.pods) == 0 {
 			l.nodes.remove(n.name)
 		}
@@ -180,6 +183,7 @@ func (l *Ledger) publish(n *node, a *NodeGPUAllocation) {
 	l.generation++
 	a.Generation = l.generation
 	n.state.Store(a)
+	l.journal.add(n)
 }
 
 // touch marks a node as changed; flush publishes it.

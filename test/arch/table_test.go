@@ -151,7 +151,7 @@ var table = map[string]rule{
 		imports: slices.Concat(framework, []string{
 			"k8s.io/component-base/config",
 			"pkg/allocate", "pkg/apis/config", "pkg/apis/gputopology/v1alpha1", "pkg/book", "pkg/gang", "pkg/introspect", "pkg/ledger", "pkg/metrics", "pkg/observe",
-			"pkg/podgroup", "pkg/reconcile", "pkg/record", "pkg/request", "pkg/topology", "pkg/tracing",
+			"pkg/placement", "pkg/podgroup", "pkg/reconcile", "pkg/record", "pkg/request", "pkg/topology", "pkg/tracing",
 		}),
 		tests: slices.Concat(cluster, []string{"go.opentelemetry.io/otel/sdk/trace/tracetest"}),
 		why:   "every profile shares it, so it knows no plugin",

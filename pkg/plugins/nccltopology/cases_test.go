@@ -44,7 +44,7 @@ func TestCaseB127RoomFollowsReserve(t *testing.T) {
 	used := map[string]bool{}
 	for i := range 100 {
 		pod := kit.Pod("ns", "p", kit.UID(fmt.Sprintf("p%d", i)), kit.GPUs(8))
-		r := newRoom(f.engine.Fabric(), f.engine.Ledger(), f.infos, 8)
+		r := newRoom(f.engine.Occupancy(), f.infos, 8)
 		for _, info := range f.infos {
 			name := info.Node().Name
 			if full := r.packing(name) < packedEven; full != used[name] {

@@ -45,6 +45,7 @@ type fixture struct {
 	*Plugin
 	ctx      context.Context
 	recorder *events.FakeRecorder
+	client   *fake.Clientset
 	// infos are the nodes of the snapshot, in the order of the objects.
 	infos []fwk.NodeInfo
 }
@@ -111,7 +112,7 @@ func newFixtureWith(t testing.TB, change func(*config.NCCLTopologyArgs), nodes [
 	}
 	factory.Start(ctx.Done())
 	factory.WaitForCacheSync(ctx.Done())
-	f := &fixture{Plugin: built.(*Plugin), ctx: ctx, recorder: recorder} //nolint:errcheck // the factory makes nothing else
+	f := &fixture{Plugin: built.(*Plugin), ctx: ctx, recorder: recorder, client: client} //nolint:errcheck // the factory makes nothing else
 	t.Cleanup(func() {
 		cancel()
 		if err := shared.Close(); err != nil {

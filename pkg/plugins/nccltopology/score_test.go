@@ -6,6 +6,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler/framework"
 	"pgregory.net/rapid"
@@ -58,10 +59,34 @@ func TestPackingExample(t *testing.T) {
 	}
 	f.take(t, "c4", "r3n4", 4)
 	for want, at := range map[int][3]int{0: {625, 500, 938}, 24: {625, 500, 62}} {
-		r := newRoom(f.engine.Fabric(), f.engine.Ledger(), f.infos, want)
+		r := newRoom(f.engine.Occupancy(), f.infos, want)
 		if got := [3]int{r.packing("r1n4"), r.packing("r2n1"), r.packing("r3n4")}; got != at {
 			t.Errorf("want %d cards: packing %v, want %v", want, got, at)
 		}
+	}
+}
+
+// TestRoomFollowsLabels: a node that moves to another rack takes its cards along, those in use and those not.
+func TestRoomFollowsLabels(t *testing.T) {
+	nodes := racked(2, 2, 2, kit.N8s)
+	f := newFixture(t, nodes)
+	f.take(t, "a", "r1n1", 8)
+	at := func(node string) [2]int {
+		free, total, _ := f.engine.Occupancy().At(node)
+		return [2]int{free, total}
+	}
+	if got := at("r1n2"); got != [2]int{8, 16} {
+		t.Errorf("rack r1 has %v cards free and in all, want 8 and 16", got)
+	}
+	moved := nodes[0].DeepCopy()
+	moved.Labels[leafKey] = "r2"
+	if _, err := f.client.CoreV1().Nodes().Update(f.ctx, moved, metav1.UpdateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	f.eventually(t, "the node in its new rack", func() bool { return at("r2n1") == [2]int{16, 24} && at("r1n2") == [2]int{8, 8} })
+	f.engine.Ledger().Forget("a")
+	if got := at("r1n1"); got != [2]int{24, 24} {
+		t.Errorf("rack r2 has %v cards free and in all, want 24 and 24", got)
 	}
 }
 

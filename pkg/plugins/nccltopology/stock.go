@@ -60,9 +60,9 @@ func (p *Plugin) newStock(nodes []fwk.NodeInfo, n *need, scheduled []*v1.Pod) *s
 
 // read appends what one node holds.
 func (p *Plugin) read(st *stock, n *need, name ledger.NodeName) {
-	free, total := cardsOf(p.engine.Ledger(), string(name))
-	st.free, st.total = append(st.free, free), append(st.total, total)
 	a := p.engine.Ledger().Node(name)
+	free, total := a.WholeCards()
+	st.free, st.total = append(st.free, free), append(st.total, total)
 	for i := range n.kinds {
 		held := 0
 		if a != nil && a.Topology != nil && !a.Quarantined {

@@ -10,6 +10,8 @@
 //	in-tree       the same with gate GenericWorkload: its own gang plugin. PodGroups of scheduling.k8s.io/v1beta1.
 //	crd           our plugins, the configuration that ships. PodGroups of scheduling.x-k8s.io/v1alpha1.
 //	crd-flat      the same without NCCLTopology: gangs are planned as if all nodes were equally far from each other.
+//	singles       our plugins, the configuration that ships. Pods without gangs.
+//	singles-flat  the same without NCCLTopology.
 //	native        our plugins, the configuration that ships, gate GenericWorkload. PodGroups of scheduling.k8s.io/v1beta1.
 //
 // All run under the service account that ships, with the client limits of the configuration that ships, on the same
@@ -39,9 +41,9 @@
 //	             where they were refused, code. A 429 costs its client a second: the API server was asked for too much
 //	             at once
 //	x default    the figure divided by that of "default" in the same run: the one to quote
-//	of flat      pods/s divided by that of "crd-flat" in the same run: what it costs to know the fabric
-//	leaves/gang  leaves that hold pods of a gang, the mean over all gangs; spines/gang alike. "default" knows no gangs:
-//	             there it is the pods that are a gang elsewhere
+//	of flat      pods/s divided by that of "crd-flat" or "singles-flat" in the same run: what it costs to know the fabric
+//	leaves/gang  leaves that hold pods of a gang, the mean over all gangs; spines/gang alike. "default" and "singles" know no
+//	             gangs: there it is the pods that are a gang elsewhere
 //
 // # What is checked
 //
@@ -53,10 +55,11 @@
 //	make bench-gang                                     512 nodes, a few minutes
 //	make bench-gang BENCH_SIZE=5000Nodes_100Gangs       or 5000Nodes_3Gangs, 256Nodes_60Gangs
 //	make bench-gang BENCH_MODE=arrival
+//	make bench-gang BENCH_VARIANTS=crd,crd-flat,singles,singles-flat
 //	go run ./test/perf/outside --binaries bin --size 512Nodes_125Gangs --variants default,crd --rounds 5 --out bench.json
 //
-// --gates switches further gates of the schedulers with our plugins, to see what each costs. --min-rate, --max-cpu and
-// --min-of-flat fail the run where crd misses them.
+// --gates switches further gates of the schedulers with our plugins, to see what each costs. --min-rate and --max-cpu
+// fail the run where crd misses them, --min-of-flat where crd or singles does.
 //
 // # Scale
 //

@@ -48,8 +48,8 @@ func (r *Round) writesPerPod(pods int) float64 {
 type Summary struct {
 	Round
 	// RateRatio, CPURatio and P99Ratio are PodsPerSecond, SchedulerCPU and AttemptP99 divided by those of the baseline, OfCeiling is
-	// PodsPerSecond divided by that of the ceiling; 0 where the run had none. OfFlat, which only ours has, is
-	// PodsPerSecond divided by that of ours without the fabric.
+	// PodsPerSecond divided by that of the ceiling; 0 where the run had none. OfFlat is PodsPerSecond divided by that of the
+	// variant that only knows no fabric, 0 where there is none (fabricPairs).
 	RateRatio float64 `json:"rateRatio,omitempty"`
 	CPURatio  float64 `json:"cpuRatio,omitempty"`
 	P99Ratio  float64 `json:"p99Ratio,omitempty"`
@@ -110,8 +110,10 @@ func summarize(names []string, pods int, rounds []Round) []Summary {
 			s.OfCeiling = quotient(s.PodsPerSecond, top.PodsPerSecond)
 		}
 	}
-	if on, off := find(all, ours), find(all, flat); on != nil && off != nil {
-		on.OfFlat = quotient(on.PodsPerSecond, off.PodsPerSecond)
+	for _, pair := range fabricPairs {
+		if on, off := find(all, pair[0]), find(all, pair[1]); on != nil && off != nil {
+			on.OfFlat = quotient(on.PodsPerSecond, off.PodsPerSecond)
+		}
 	}
 	return all
 }
@@ -189,14 +191,13 @@ type limits struct {
 	rate, cpu, flat float64
 }
 
-// check returns what the variant of our own plugins misses.
+// check returns what the variants of our own plugins miss.
 func (l limits) check(medians []Summary) error {
+	if err := l.checkFlat(medians); err != nil {
+		return err
+	}
 	s := find(medians, ours)
 	switch {
-	case l.flat != 0 && (s == nil || s.OfFlat == 0):
-		return fmt.Errorf("--min-of-flat compares %s with %s: --variants must name both", ours, flat)
-	case l.flat != 0 && s.OfFlat < l.flat:
-		return fmt.Errorf("%s has %.2f times the pods/s of %s, want at least %.2f", ours, s.OfFlat, flat, l.flat)
 	case l.rate == 0 && l.cpu == 0:
 		return nil
 	case s == nil || s.RateRatio == 0:
@@ -205,6 +206,28 @@ func (l limits) check(medians []Summary) error {
 		return fmt.Errorf("%s has %.2f times the pods/s of %s, want at least %.2f", ours, s.RateRatio, baseline, l.rate)
 	case l.cpu != 0 && s.CPURatio > l.cpu:
 		return fmt.Errorf("%s has %.2f times the CPU time of %s, want at most %.2f", ours, s.CPURatio, baseline, l.cpu)
+	}
+	return nil
+}
+
+// checkFlat compares every variant that knows the fabric with the one that does not.
+func (l limits) checkFlat(medians []Summary) error {
+	if l.flat == 0 {
+		return nil
+	}
+	compared := 0
+	for _, pair := range fabricPairs {
+		s := find(medians, pair[0])
+		if s == nil || s.OfFlat == 0 {
+			continue
+		}
+		compared++
+		if s.OfFlat < l.flat {
+			return fmt.Errorf("%s has %.2f times the pods/s of %s, want at least %.2f", pair[0], s.OfFlat, pair[1], l.flat)
+		}
+	}
+	if compared == 0 {
+		return fmt.Errorf("--min-of-flat compares what knows the fabric with what does not: --variants must name both of one of %v", fabricPairs)
 	}
 	return nil
 }

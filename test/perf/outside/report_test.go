@@ -26,6 +26,11 @@ func rounds() []Round {
 	}
 }
 
+// singles are the medians of a run of pods without gangs, with and without the fabric: so many pods/s to 100.
+func singles(rate float64) []Summary {
+	return summarize(variantNames(), 100, []Round{{Variant: "singles", PodsPerSecond: rate}, {Variant: "singles-flat", PodsPerSecond: 100}})
+}
+
 func TestSummarize(t *testing.T) {
 	want := []Summary{
 		{Round: Round{Variant: ceiling, PodsPerSecond: 600, SchedulerCPU: 0.4, ServerCPU: 3}, RateRatio: 4, CPURatio: 0.1, OfCeiling: 1, WritesPerPod: 2.5},
@@ -104,15 +109,17 @@ func TestLimits(t *testing.T) {
 		medians []Summary
 		want    string // "" is no error
 	}{
-		"none":                       {limits{}, nil, ""},
-		"met":                        {limits{rate: 2, cpu: 0.5}, summarize(variantNames(), 100, rounds()), ""},
-		"too slow":                   {limits{rate: 2.01}, summarize(variantNames(), 100, rounds()), "crd has 2.00 times the pods/s of default"},
-		"too dear":                   {limits{cpu: 0.49}, summarize(variantNames(), 100, rounds()), "crd has 0.50 times the CPU time of default"},
-		"flat is met":                {limits{flat: 0.75}, summarize(variantNames(), 100, rounds()), ""},
-		"the fabric is too dear":     {limits{flat: 0.76}, summarize(variantNames(), 100, rounds()), "crd has 0.75 times the pods/s of crd-flat"},
-		"no flat to compare it with": {limits{flat: 0.9}, summarize([]string{ours}, 100, rounds()), "--min-of-flat compares crd with crd-flat"},
-		"nothing to compare":         {limits{rate: 1}, nil, "--variants must name both"},
-		"nothing to compare it with": {limits{cpu: 1}, summarize([]string{ours}, 100, rounds()), "--variants must name both"},
+		"none":                               {limits{}, nil, ""},
+		"met":                                {limits{rate: 2, cpu: 0.5}, summarize(variantNames(), 100, rounds()), ""},
+		"too slow":                           {limits{rate: 2.01}, summarize(variantNames(), 100, rounds()), "crd has 2.00 times the pods/s of default"},
+		"too dear":                           {limits{cpu: 0.49}, summarize(variantNames(), 100, rounds()), "crd has 0.50 times the CPU time of default"},
+		"flat is met":                        {limits{flat: 0.75}, summarize(variantNames(), 100, rounds()), ""},
+		"the fabric is too dear":             {limits{flat: 0.76}, summarize(variantNames(), 100, rounds()), "crd has 0.75 times the pods/s of crd-flat"},
+		"no flat to compare it with":         {limits{flat: 0.9}, summarize([]string{ours}, 100, rounds()), "must name both of one of [[crd crd-flat] [singles singles-flat]]"},
+		"singles are met":                    {limits{flat: 0.95}, singles(95), ""},
+		"the fabric is too dear for singles": {limits{flat: 0.95}, singles(94), "singles has 0.94 times the pods/s of singles-flat"},
+		"nothing to compare":                 {limits{rate: 1}, nil, "--variants must name both"},
+		"nothing to compare it with":         {limits{cpu: 1}, summarize([]string{ours}, 100, rounds()), "--variants must name both"},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {

@@ -33,12 +33,17 @@ const (
 	flat = "crd-flat"
 )
 
+// fabricPairs are variants that differ in NCCLTopology alone, the one that runs it first.
+var fabricPairs = [][2]string{{ours, flat}, {"singles", "singles-flat"}}
+
 var variants = []variant{
 	{name: ceiling},
 	{name: baseline, scheduler: true},
 	{name: "in-tree", scheduler: true, gate: true, members: byField},
 	{name: ours, scheduler: true, plugins: true, members: byLabel},
 	{name: flat, scheduler: true, plugins: true, flat: true, members: byLabel},
+	{name: "singles", scheduler: true, plugins: true},
+	{name: "singles-flat", scheduler: true, plugins: true, flat: true},
 	{name: "native", scheduler: true, plugins: true, gate: true, members: byField},
 }
 

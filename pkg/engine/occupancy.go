@@ -1,0 +1,48 @@
+package engine
+
+import (
+	"sync"
+
+	"github.com/gputopology/gpu-topology-scheduler/pkg/ledger"
+	"github.com/gputopology/gpu-topology-scheduler/pkg/placement"
+	"github.com/gputopology/gpu-topology-scheduler/pkg/topology"
+)
+
+// widestPacked is the widest level of which domains are kept free. A zone is no place to crowd: other plugins spread over
+// zones.
+const widestPacked = topology.LevelSpine
+
+// occupancy follows the ledger, so that a cycle counts the nodes that changed and not those of the cluster.
+type occupancy struct {
+	// mu guards what follows. The ledger's lock is taken while it is held.
+	mu     sync.Mutex
+	fabric *topology.Fabric
+	tally  *placement.Tally
+	cursor *ledger.Cursor
+}
+
+// Occupancy returns how full the domains are that are kept whole for gangs: leaves, or spines or NVLink domains where no label
+// names leaves. It is nil where no label names such a domain, and where no profile runs NCCLTopology. What the ledger
+// published before the call is counted.
+func (e *Engine) Occupancy() *placement.Occupancy {
+	f := e.Fabric()
+	if f == nil {
+		return nil
+	}
+	o := &e.occupancy
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.fabric != f {
+		o.fabric, o.cursor, o.tally = f, e.ledger.Follow(), placement.NewTally(f, widestPacked)
+	}
+	if o.tally == nil {
+		return nil
+	}
+	if o.cursor.Read() {
+		o.tally = placement.NewTally(f, widestPacked)
+	}
+	for name, a := range o.cursor.Changed() {
+		o.tally.Set(name, a)
+	}
+	return o.tally.Occupancy()
+}

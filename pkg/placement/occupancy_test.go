@@ -1,0 +1,117 @@
+package placement_test
+
+import (
+	"fmt"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"github.com/gputopology/gpu-topology-scheduler/pkg/ledger"
+	"github.com/gputopology/gpu-topology-scheduler/pkg/placement"
+	"github.com/gputopology/gpu-topology-scheduler/pkg/topology"
+)
+
+// TestOccupancyIsTheSum: after any changes the counts are those of a walk over all nodes, and counts that were given out
+// before stay as they were.
+func TestOccupancyIsTheSum(t *testing.T) {
+	usual, mig := machine(t, "c", n8s()), machine(t, "m", migs())
+	rapid.Check(t, func(t *rapid.T) {
+		const nodes = 12
+		name := func(i int) string { return fmt.Sprintf("n%02d", i) }
+		b := topology.NewFabricBuilder(topology.DefaultLevels())
+		for i, labels := range drawLabels(t, nodes) {
+			if rapid.IntRange(0, 9).Draw(t, "in the fabric") > 0 {
+				b.SetNode(name(i), labels)
+			}
+		}
+		f := b.Fabric()
+		widest := rapid.SampledFrom([]topology.Level{topology.LevelNVLink, topology.LevelLeaf, topology.LevelSpine}).Draw(t, "widest")
+		tally := placement.NewTally(f, widest)
+		if described := knownUpTo(f, widest); (tally != nil) != described {
+			t.Fatalf("tally %v, though labels name domains: %v", tally, described)
+		}
+		if tally == nil {
+			return
+		}
+		states := map[string]*ledger.NodeGPUAllocation{}
+		var old *placement.Occupancy
+		var was map[string][2]int
+		for range 20 {
+			n := name(rapid.IntRange(0, nodes-1).Draw(t, "node"))
+			states[n] = drawState(t, usual, mig)
+			tally.Set(ledger.NodeName(n), states[n])
+			if old != nil {
+				matches(t, old, nodes, was)
+			}
+			if rapid.Bool().Draw(t, "read") {
+				old, was = tally.Occupancy(), sums(f, widest, states)
+				matches(t, old, nodes, was)
+			}
+		}
+	})
+}
+
+func knownUpTo(f *topology.Fabric, widest topology.Level) bool {
+	for l := topology.LevelNVLink; l <= widest; l++ {
+		if f.Known(l) {
+			return true
+		}
+	}
+	return false
+}
+
+// drawState draws a state of a node: not known, without facts, in quarantine, or with some cards free.
+func drawState(t *rapid.T, usual, mig *topology.Node) *ledger.NodeGPUAllocation {
+	switch rapid.IntRange(0, 6).Draw(t, "state") {
+	case 0:
+		return nil
+	case 1:
+		return &ledger.NodeGPUAllocation{}
+	case 2:
+		return &ledger.NodeGPUAllocation{View: *viewOf(usual, usual.All()), Quarantined: true}
+	case 3:
+		return &ledger.NodeGPUAllocation{View: *viewOf(mig, mig.All()&^mig.MIGCards())}
+	default:
+		return &ledger.NodeGPUAllocation{View: *viewOf(usual, topology.GPUSet(rapid.Uint8().Draw(t, "free")))}
+	}
+}
+
+// sums counts free and all cards of each node's domain by a walk over all of them.
+func sums(f *topology.Fabric, widest topology.Level, states map[string]*ledger.NodeGPUAllocation) map[string][2]int {
+	home := func(pos int) topology.Domain {
+		for l := topology.LevelNVLink; l <= widest; l++ {
+			if d := f.Domain(l, pos); f.Known(l) && !d.Unknown {
+				return d
+			}
+		}
+		return f.Domain(topology.LevelHost, pos)
+	}
+	out := map[string][2]int{}
+	for pos := range f.Len() {
+		var sum [2]int
+		for in := range f.Len() {
+			a := states[f.Name(in)]
+			if home(pos) != home(in) || a == nil || a.Topology == nil || a.Quarantined {
+				continue
+			}
+			for i := range a.Topology.Len() {
+				if c := a.Topology.Card(i); c.Healthy && !c.MIGEnabled {
+					sum[1]++
+				}
+			}
+			sum[0] += a.Free.Len()
+		}
+		out[f.Name(pos)] = sum
+	}
+	return out
+}
+
+func matches(t *rapid.T, o *placement.Occupancy, nodes int, want map[string][2]int) {
+	for i := range nodes {
+		n := fmt.Sprintf("n%02d", i)
+		free, total, ok := o.At(n)
+		if sum, in := want[n]; ok != in || sum != [2]int{free, total} {
+			t.Fatalf("node %s: %d of %d cards free, in the fabric %v; want %v, %v", n, free, total, ok, sum, in)
+		}
+	}
+}
