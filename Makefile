@@ -97,6 +97,10 @@ bench-gang: build ## Schedule 125 gangs on 512 nodes by our plugins and by the i
 bench-seed: ## Schedule 1000 pods of 4 GPUs on 512 nodes by everything of ours, by the default scheduler, and by nobody: the ceiling.
 	$(MAKE) bench-gang BENCH_SIZE=512Nodes_125Gangs BENCH_VARIANTS=no-decision,default,crd
 
+.PHONY: bench-cycle
+bench-cycle: ## Run scheduling cycles of single pods alone, by the default plugins and by ours: CPU time and allocations a pod.
+	$(STATIC) go test -vet=off ./test/perf/cycle -run '^$$' -bench Cycle -benchtime 6x
+
 # The limits are what the project promises; the run fails where one is missed, and its results are there all the same.
 .PHONY: bench-scale
 bench-scale: build ## Start schedulers and kill their leader among 10000 nodes and 20000 running pods: time, memory, time for a pod.

@@ -71,6 +71,7 @@ type Engine struct {
 	fabric atomic.Pointer[fabric]
 	// occupancy has a lock of its own.
 	occupancy occupancy
+	places    places
 	// placing is true once a scheduling cycle ran: this replica leads, so it is the one that sends events.
 	placing atomic.Bool
 

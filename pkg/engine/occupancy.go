@@ -22,13 +22,9 @@ type occupancy struct {
 }
 
 // Occupancy returns how full the domains are that are kept whole for gangs: leaves, or spines or NVLink domains where no label
-// names leaves. It is nil where no label names such a domain, and where no profile runs NCCLTopology. What the ledger
-// published before the call is counted.
-func (e *Engine) Occupancy() *placement.Occupancy {
-	f := e.Fabric()
-	if f == nil {
-		return nil
-	}
+// names leaves. It is nil where no label names such a domain. f is what Fabric has returned. What the ledger published before the
+// call is counted.
+func (e *Engine) Occupancy(f *topology.Fabric) *placement.Occupancy {
 	o := &e.occupancy
 	o.mu.Lock()
 	defer o.mu.Unlock()

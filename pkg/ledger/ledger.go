@@ -111,6 +111,22 @@ func (l *Ledger) Node(name NodeName) *NodeGPUAllocation {
 	return n.state.Load()
 }
 
+// Ref is a node's entry, for those who ask for one node often: a look at its state by Ref.Node costs no look at its name. The
+// zero value is of no node.
+type Ref struct{ entry *node }
+
+// Ref returns the entry of a node, the zero value if there is none.
+func (l *Ledger) Ref(name NodeName) Ref { return Ref{l.nodes.node(name)} }
+
+// Node returns the state of the node as it is now, as Ledger.Node does. It is nil also where the ledger has dropped the entry and
+// perhaps made another since: who gets nil must ask by name.
+func (r Ref) Node() *NodeGPUAllocation {
+	if r.entry == nil {
+		return nil
+	}
+	return r.entry.state.Load()
+}
+
 // Nodes yields the state of every known node in ascending order of name. It takes no lock: each state is the node's
 // when it is yielded, and nodes that come or go meanwhile may or may not be seen.
 func (l *Ledger) Nodes() iter.Seq[*NodeGPUAllocation] {

@@ -17,15 +17,10 @@ type Occupancy struct {
 	free, total []int32
 }
 
-// At returns how many cards are free in the domain of a node, and how many there are; false for a node that the fabric does
-// not hold.
-func (o *Occupancy) At(node string) (free, total int, ok bool) {
-	pos, ok := o.fabric.Position(node)
-	if !ok {
-		return 0, 0, false
-	}
-	d := o.domains[pos]
-	return int(o.free[d]), int(o.total[d]), true
+// At returns how many cards are free in the domain of the node at a position of the fabric, and how many there are.
+func (o *Occupancy) At(position int) (free, total int) {
+	d := o.domains[position]
+	return int(o.free[d]), int(o.total[d])
 }
 
 // Tally keeps an Occupancy in line with the states of the nodes: a change of one node costs the same whatever the size of the

@@ -41,11 +41,11 @@ func TestOccupancyIsTheSum(t *testing.T) {
 			states[n] = drawState(t, usual, mig)
 			tally.Set(ledger.NodeName(n), states[n])
 			if old != nil {
-				matches(t, old, nodes, was)
+				matches(t, f, old, was)
 			}
 			if rapid.Bool().Draw(t, "read") {
 				old, was = tally.Occupancy(), sums(f, widest, states)
-				matches(t, old, nodes, was)
+				matches(t, f, old, was)
 			}
 		}
 	})
@@ -106,12 +106,10 @@ func sums(f *topology.Fabric, widest topology.Level, states map[string]*ledger.N
 	return out
 }
 
-func matches(t *rapid.T, o *placement.Occupancy, nodes int, want map[string][2]int) {
-	for i := range nodes {
-		n := fmt.Sprintf("n%02d", i)
-		free, total, ok := o.At(n)
-		if sum, in := want[n]; ok != in || sum != [2]int{free, total} {
-			t.Fatalf("node %s: %d of %d cards free, in the fabric %v; want %v, %v", n, free, total, ok, sum, in)
+func matches(t *rapid.T, f *topology.Fabric, o *placement.Occupancy, want map[string][2]int) {
+	for pos := range f.Len() {
+		if free, total := o.At(pos); want[f.Name(pos)] != [2]int{free, total} {
+			t.Fatalf("node %s: %d of %d cards free, want %v", f.Name(pos), free, total, want[f.Name(pos)])
 		}
 	}
 }

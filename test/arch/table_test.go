@@ -311,6 +311,12 @@ var table = map[string]rule{
 		tests: testLibraries,
 		why:   "it measures programs from outside, so it links none of what it measures",
 	},
+	"test/perf/cycle": {
+		tests: slices.Concat(cluster, []string{
+			"k8s.io/kubernetes/cmd/kube-scheduler/app/options", "manifests", "pkg/apis/config", "pkg/engine", "pkg/ledger", "pkg/plugins/...", "pkg/simulate",
+		}),
+		why: "it runs the cycles of kube-scheduler with the plugins and the configuration that ship",
+	},
 	"test/perf/results": {
 		tests: testLibraries,
 		why:   "what a run leaves behind is values: every benchmark can write them and the report needs no scheduler to read them",

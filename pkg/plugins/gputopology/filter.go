@@ -37,13 +37,13 @@ func (p *Plugin) Filter(ctx context.Context, state fwk.CycleState, pod *v1.Pod, 
 			return p.fitsPlan(planned, name)
 		}
 	}
-	a := p.allocation(s, name)
+	a := p.allocation(s, node)
 	status := p.fits(ctx, s, pod, name, a)
 	if status == nil {
 		return nil
 	}
 	if _, dryRun := s.adjusted[ledger.NodeName(name)]; !dryRun && p.catchUp(a, name, node.GetGeneration()) {
-		return p.fits(ctx, s, pod, name, p.allocation(s, name))
+		return p.fits(ctx, s, pod, name, p.allocation(s, node))
 	}
 	return status
 }

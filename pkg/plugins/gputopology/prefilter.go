@@ -145,14 +145,15 @@ func (p *Plugin) dryRun(state fwk.CycleState, node fwk.NodeInfo) (*requestState,
 	if s == nil || node.Node() == nil {
 		return nil, nil
 	}
-	return s, p.allocation(s, node.Node().Name)
+	return s, p.allocation(s, node)
 }
 
 // allocation returns the node as this cycle sees it, nil for a node without GPUs.
-func (p *Plugin) allocation(s *requestState, node string) *ledger.NodeGPUAllocation {
-	name := ledger.NodeName(node)
-	if a, ok := s.adjusted[name]; ok {
-		return a
+func (p *Plugin) allocation(s *requestState, node fwk.NodeInfo) *ledger.NodeGPUAllocation {
+	if len(s.adjusted) > 0 {
+		if a, ok := s.adjusted[ledger.NodeName(node.Node().Name)]; ok {
+			return a
+		}
 	}
-	return p.engine.Ledger().Node(name)
+	return p.engine.AllocationOf(node)
 }

@@ -101,7 +101,7 @@ func (p *Plugin) Score(_ context.Context, state fwk.CycleState, _ *v1.Pod, node 
 	if s == nil || node.Node() == nil {
 		return 0, nil
 	}
-	a := p.allocation(s, node.Node().Name)
+	a := p.allocation(s, node)
 	if a == nil || a.Topology == nil || a.Quarantined {
 		return int64(unfit), nil
 	}

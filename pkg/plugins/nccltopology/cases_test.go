@@ -44,10 +44,10 @@ func TestCaseB127RoomFollowsReserve(t *testing.T) {
 	used := map[string]bool{}
 	for i := range 100 {
 		pod := kit.Pod("ns", "p", kit.UID(fmt.Sprintf("p%d", i)), kit.GPUs(8))
-		r := newRoom(f.engine.Occupancy(), f.infos, 8)
+		r := f.newRoom(f.engine.Fabric(), f.infos, 8)
 		for _, info := range f.infos {
 			name := info.Node().Name
-			if full := r.packing(name) < packedEven; full != used[name] {
+			if full := r.packing(f.position(name)) < packedEven; full != used[name] {
 				t.Fatalf("after %d pods: rack of %s is full %t, want %t", i, name, full, used[name])
 			}
 		}

@@ -154,6 +154,14 @@ func racked(racks, each, perSpine int, spec func(string) topology.Spec) []*v1.No
 	return nodes
 }
 
+// position is a node's place in the fabric, -1 if it has none.
+func (f *fixture) position(node string) int {
+	if pos, ok := f.engine.Fabric().Position(node); ok {
+		return pos
+	}
+	return -1
+}
+
 // take has a pod hold n cards of a node.
 func (f *fixture) take(t testing.TB, uid, node string, n int) {
 	t.Helper()

@@ -48,10 +48,9 @@ const (
 	maxSum      = 1<<(sharedShift-sumShift) - 1
 )
 
-// of returns the nearness of a node, whose packing is given.
-func (m *mates) of(node string, packing int) nearness {
-	pos, ok := m.fabric.Position(node)
-	if !ok {
+// of returns the nearness of the node at a position, -1 for one outside of the fabric, whose packing is given.
+func (m *mates) of(pos, packing int) nearness {
+	if pos < 0 {
 		return nearness(packing)
 	}
 	shared, sum := 0, 0

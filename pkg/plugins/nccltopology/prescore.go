@@ -34,7 +34,7 @@ func (p *Plugin) PreScore(_ context.Context, state fwk.CycleState, pod *v1.Pod, 
 	}
 	if s.fabric != nil {
 		s.mates = newMates(s.fabric, company.Nodes)
-		s.room = newRoom(p.engine.Occupancy(), nodes, cardsWanted(pod, company.Waiting))
+		s.room = p.newRoom(s.fabric, nodes, cardsWanted(pod, company.Waiting))
 		p.hints.tidy(s.fabric)
 	}
 	state.Write(scoringKey, s)

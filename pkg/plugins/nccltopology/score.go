@@ -6,7 +6,6 @@ import (
 	v1 "k8s.io/api/core/v1"
 	fwk "k8s.io/kube-scheduler/framework"
 
-	"github.com/gputopology/gpu-topology-scheduler/pkg/ledger"
 )
 
 // points is the raw score of a node for a pod without mates, in thousandths of a point, or unfit.
@@ -44,15 +43,21 @@ func (p *Plugin) Score(_ context.Context, state fwk.CycleState, _ *v1.Pod, info 
 	if s == nil || node == nil {
 		return 0, nil
 	}
-	packing := s.room.packing(node.Name)
-	if s.mates != nil {
-		return int64(s.mates.of(node.Name, packing)), nil
+	position, packing := -1, packedFull
+	if s.fabric != nil {
+		if at, ok := p.engine.PositionOf(info, s.fabric); ok {
+			position = at
+		}
+		packing = s.room.packing(position)
 	}
-	return int64(p.points(s, node, packing)), nil
+	if s.mates != nil {
+		return int64(s.mates.of(position, packing)), nil
+	}
+	return int64(p.points(s, info, packing)), nil
 }
 
-func (p *Plugin) points(s *scoring, node *v1.Node, packing int) points {
-	a := p.engine.Ledger().Node(ledger.NodeName(node.Name))
+func (p *Plugin) points(s *scoring, info fwk.NodeInfo, packing int) points {
+	a := p.engine.AllocationOf(info)
 	if a == nil || a.Topology == nil || a.Quarantined {
 		return unfit
 	}
@@ -62,7 +67,7 @@ func (p *Plugin) points(s *scoring, node *v1.Node, packing int) points {
 	}
 	var known hint
 	if s.hinted {
-		known = p.hintOf(node)
+		known = p.hintOf(info.Node())
 	}
 	pci, nvlink := known.pci, known.nvlink
 	if pci == 0 {

@@ -59,8 +59,8 @@ func TestPackingExample(t *testing.T) {
 	}
 	f.take(t, "c4", "r3n4", 4)
 	for want, at := range map[int][3]int{0: {625, 500, 938}, 24: {625, 500, 62}} {
-		r := newRoom(f.engine.Occupancy(), f.infos, want)
-		if got := [3]int{r.packing("r1n4"), r.packing("r2n1"), r.packing("r3n4")}; got != at {
+		r := f.newRoom(f.engine.Fabric(), f.infos, want)
+		if got := [3]int{r.packing(f.position("r1n4")), r.packing(f.position("r2n1")), r.packing(f.position("r3n4"))}; got != at {
 			t.Errorf("want %d cards: packing %v, want %v", want, got, at)
 		}
 	}
@@ -72,7 +72,7 @@ func TestRoomFollowsLabels(t *testing.T) {
 	f := newFixture(t, nodes)
 	f.take(t, "a", "r1n1", 8)
 	at := func(node string) [2]int {
-		free, total, _ := f.engine.Occupancy().At(node)
+		free, total := f.engine.Occupancy(f.engine.Fabric()).At(f.position(node))
 		return [2]int{free, total}
 	}
 	if got := at("r1n2"); got != [2]int{8, 16} {
@@ -256,8 +256,8 @@ func TestNearnessOrder(t *testing.T) {
 		}
 		for _, a := range names {
 			nearest, sum := reach(a)
-			if want := nearness(nearest<<sharedShift | sum<<sumShift | 3); m.of(a, 3) != want {
-				t.Fatalf("nearness of %s to %v is %x, want %x", a, on, m.of(a, 3), want)
+			if want := nearness(nearest<<sharedShift | sum<<sumShift | 3); m.of(f.position(a), 3) != want {
+				t.Fatalf("nearness of %s to %v is %x, want %x", a, on, m.of(f.position(a), 3), want)
 			}
 		}
 	})

@@ -9,7 +9,6 @@ import (
 	"github.com/gputopology/gpu-topology-scheduler/pkg/allocate"
 	"github.com/gputopology/gpu-topology-scheduler/pkg/engine"
 	"github.com/gputopology/gpu-topology-scheduler/pkg/inventory"
-	"github.com/gputopology/gpu-topology-scheduler/pkg/ledger"
 )
 
 const (
@@ -88,7 +87,7 @@ func (c *cards) on(e *engine.Engine, info fwk.NodeInfo) bool {
 	if len(c.instances) > 0 || offers[wholeCards] > 0 || inventory.Describes(node) {
 		return true
 	}
-	a := e.Ledger().Node(ledger.NodeName(node.Name))
+	a := e.AllocationOf(info)
 	return a != nil && a.Topology != nil && a.Topology.Len() > 0
 }
 
