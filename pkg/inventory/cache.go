@@ -7,11 +7,13 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	resourcev1 "k8s.io/api/resource/v1"
+
+	"github.com/gputopology/gpu-topology-scheduler/pkg/topology"
 )
 
 // Cache remembers what Resolve made of each node, so that a node update that changes nothing the sources read (the
 // kubelet sends one every few seconds) costs a comparison and no parsing. Nodes that are described in the same words
-// and whose cards have no UUIDs share one topology. It holds one entry for each node name it was asked for and not
+// and whose cards have no UUIDs share one topology; others that differ in nothing but UUIDs share all else of it. It holds one entry for each node name it was asked for and not
 // told to forget.
 //
 // A Cache is safe for concurrent use; calls for one node must follow the order of its updates.
@@ -21,6 +23,8 @@ type Cache struct {
 	mu     sync.Mutex // guards everything below
 	nodes  map[string]*cached
 	shared map[string]*sharedResult
+	// kinds has a node of each topology.Node.Kind that entries have, for the others to be like.
+	kinds map[[32]byte]*sharedKind
 	// scratch holds the inputs of the node asked for; it is kept for its memory.
 	scratch inputs
 }
@@ -41,9 +45,15 @@ type sharedResult struct {
 	nodes  int
 }
 
+// sharedKind is a node that so many entries are like.
+type sharedKind struct {
+	node  *topology.Node
+	nodes int
+}
+
 // NewCache returns an empty cache. o.Now is not used: Resolve is given the time.
 func NewCache(o Options) *Cache {
-	return &Cache{opts: o, nodes: make(map[string]*cached), shared: make(map[string]*sharedResult)}
+	return &Cache{opts: o, nodes: make(map[string]*cached), shared: make(map[string]*sharedResult), kinds: make(map[[32]byte]*sharedKind)}
 }
 
 // Resolve returns what package function Resolve does for the cache's options and the given time. changed is false
@@ -96,12 +106,29 @@ func (c *Cache) store(name string, fresh *cached) (changed bool) {
 		}
 		s.nodes++
 		fresh.result = s.result
-	} else if !changed {
-		fresh.result.Topology = old.result.Topology
+	} else {
+		if !changed {
+			fresh.result.Topology = old.result.Topology
+		}
+		fresh.result.Topology = c.join(fresh.result.Topology)
 	}
 	c.release(old)
 	c.nodes[name] = fresh
 	return changed
+}
+
+// join counts one more entry with a node's kind, and returns the node in the memory of those that there are already.
+func (c *Cache) join(t *topology.Node) *topology.Node {
+	if t == nil {
+		return nil
+	}
+	s := c.kinds[t.Kind()]
+	if s == nil {
+		s = &sharedKind{node: t}
+		c.kinds[t.Kind()] = s
+	}
+	s.nodes++
+	return t.Like(s.node)
 }
 
 // sameResult compares everything but Until.
@@ -145,9 +172,18 @@ func (c *Cache) Forget(name string) {
 	delete(c.nodes, name)
 }
 
-// release gives up an entry's part of a shared result.
+// release gives up an entry's part of a shared result, or of the kind of its node.
 func (c *Cache) release(e *cached) {
-	if e == nil || e.shared == "" {
+	if e == nil {
+		return
+	}
+	if e.shared == "" {
+		if t := e.result.Topology; t != nil {
+			s := c.kinds[t.Kind()]
+			if s.nodes--; s.nodes == 0 {
+				delete(c.kinds, t.Kind())
+			}
+		}
 		return
 	}
 	if s := c.shared[e.shared]; s != nil {

@@ -12,6 +12,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/gputopology/gpu-topology-scheduler/pkg/apis/gputopology/v1alpha1"
+	kit "github.com/gputopology/gpu-topology-scheduler/pkg/testkit"
+	"github.com/gputopology/gpu-topology-scheduler/pkg/topology"
 )
 
 // heartbeat returns the node as the API delivers it after an update that concerns no GPU: all of it new.
@@ -233,6 +235,45 @@ func TestCacheSharesTopologies(t *testing.T) {
 	}
 	if len(seen) != 1 || len(c.shared) != 1 {
 		t.Errorf("100 like nodes have %d topologies", len(seen))
+	}
+}
+
+// TestCacheSharesKinds: nodes with cards of their own share all but the UUIDs, as long as one of them is there.
+func TestCacheSharesKinds(t *testing.T) {
+	c := NewCache(Options{})
+	resolve := func(name string, change func(*topology.Spec)) *topology.Node {
+		spec := kit.N8s(name)
+		change(&spec)
+		node := kit.Node(name, spec)
+		res, _ := c.Resolve(node, nil, time.Time{})
+		if got := res.Topology.Card(3).UUID; got != spec.Cards[3].UUID {
+			t.Errorf("card 3 of node %s is %q, want %q", name, got, spec.Cards[3].UUID)
+		}
+		return res.Topology
+	}
+	usual := func(*topology.Spec) {}
+	a, b := resolve("a", usual), resolve("b", usual)
+	if a == b || a.Shape() != b.Shape() {
+		t.Error("like nodes do not share what they have in common")
+	}
+	if d := resolve("d", func(s *topology.Spec) { s.Cards[0].Healthy = false }); d.Shape() == a.Shape() || d.Usable().Has(0) || !a.Usable().Has(0) {
+		t.Error("a node with a sick card shares the others' memory")
+	}
+	if len(c.kinds) != 2 {
+		t.Errorf("%d kinds are held, want 2", len(c.kinds))
+	}
+	if healed := resolve("d", usual); healed.Shape() != a.Shape() || len(c.kinds) != 1 {
+		t.Errorf("after the card is well again %d kinds are held, want 1", len(c.kinds))
+	}
+	c.Forget("a")
+	if e := resolve("e", usual); e.Shape() != b.Shape() {
+		t.Error("the kind went with its first node")
+	}
+	for _, name := range []string{"b", "d", "e"} {
+		c.Forget(name)
+	}
+	if len(c.kinds) != 0 {
+		t.Errorf("%d kinds are held of no nodes", len(c.kinds))
 	}
 }
 

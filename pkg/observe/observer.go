@@ -78,9 +78,9 @@ type Observer struct {
 	// problems and quarantines hold what was last reported of a node, so that it is reported once.
 	problems    map[string][]inventory.Problem
 	quarantines map[string]string
-	// owners maps the UUID of a card to the node that lists it, listed a node to such UUIDs.
+	// owners maps the UUID of a card to the node that lists it, listed a node to the cards that it lists.
 	owners map[string]string
-	listed map[string][]string
+	listed map[string]*topology.Node
 	// faults holds what was reported of the annotations of bound pods.
 	faults map[ledger.PodUID]podFault
 }
@@ -104,7 +104,7 @@ func New(l *ledger.Ledger, options Options, report Reporter, logger klog.Logger,
 
 		quarantines: map[string]string{},
 		owners:      map[string]string{},
-		listed:      map[string][]string{},
+		listed:      map[string]*topology.Node{},
 		faults:      map[ledger.PodUID]podFault{},
 	}
 }

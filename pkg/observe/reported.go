@@ -56,8 +56,12 @@ func contradiction(a *ledger.NodeGPUAllocation) string {
 
 // disown forgets which cards a node listed. The caller holds mu.
 func (o *Observer) disown(node string) {
-	for _, uuid := range o.listed[node] {
-		if o.owners[uuid] == node {
+	t := o.listed[node]
+	if t == nil {
+		return
+	}
+	for i := range t.Len() {
+		if uuid := t.Card(i).UUID; o.owners[uuid] == node {
 			delete(o.owners, uuid)
 		}
 	}
@@ -80,8 +84,8 @@ func (o *Observer) noteOwners(node *v1.Node, t *topology.Node) {
 			continue
 		}
 		o.owners[uuid] = node.Name
-		o.listed[node.Name] = append(o.listed[node.Name], uuid)
 	}
+	o.listed[node.Name] = t
 }
 
 // podFault is what is wrong with the annotations of a bound pod.

@@ -27,24 +27,27 @@ func New(spec Spec, rates Rates) (*Node, error) {
 	if err := spec.check(); err != nil {
 		return nil, err
 	}
-	n := &Node{
+	k := &kind{
 		cards:  copyCards(spec.Cards),
 		links:  spec.matrix(),
 		nics:   copyNICs(spec.NICs),
 		source: spec.Source,
 	}
-	closeFaulty(n.cards)
-	for i := range n.cards {
-		if n.cards[i].Healthy {
-			n.open = n.open.With(i)
+	closeFaulty(k.cards)
+	uuids := make([]string, len(k.cards))
+	for i := range k.cards {
+		uuids[i], k.cards[i].UUID = k.cards[i].UUID, ""
+		if k.cards[i].Healthy {
+			k.open = k.open.With(i)
 		}
-		if n.cards[i].MIGEnabled {
-			n.mig = n.mig.With(i)
+		if k.cards[i].MIGEnabled {
+			k.mig = k.mig.With(i)
 		}
 	}
-	n.models = modelsOf(n.cards)
-	n.shape = newShape(n, rates)
-	return n, nil
+	k.models = modelsOf(k.cards)
+	k.shape = newShape(k, rates)
+	k.identify()
+	return &Node{kind: k, uuids: uuids}, nil
 }
 
 func modelsOf(cards []Card) []Model {
@@ -61,9 +64,11 @@ func modelsOf(cards []Card) []Model {
 
 // Spec returns a description from which New builds this node again. The copy is the caller's.
 func (n *Node) Spec() Spec {
-	s := Spec{Cards: copyCards(n.cards), NICs: copyNICs(n.nics), Source: n.source, Links: make([][]Link, len(n.cards))}
+	k := n.kind
+	s := Spec{Cards: copyCards(k.cards), NICs: copyNICs(k.nics), Source: k.source, Links: make([][]Link, len(k.cards))}
 	for i := range s.Links {
-		s.Links[i] = slices.Clone(n.links[i*len(n.cards) : (i+1)*len(n.cards)])
+		s.Cards[i].UUID = n.uuids[i]
+		s.Links[i] = slices.Clone(k.links[i*len(k.cards) : (i+1)*len(k.cards)])
 	}
 	return s
 }

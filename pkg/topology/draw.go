@@ -14,7 +14,7 @@ import (
 // that of w.
 func (n *Node) WriteMatrix(w io.Writer) error {
 	var b strings.Builder
-	b.WriteString(strconv.Itoa(n.Len()) + " GPUs, source: " + shown(n.source) + "; link and GB/s, one direction\n\n")
+	b.WriteString(strconv.Itoa(n.Len()) + " GPUs, source: " + shown(n.Source()) + "; link and GB/s, one direction\n\n")
 	table := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
 	for _, row := range append(n.linkRows(), n.cardRows()...) {
 		if _, err := io.WriteString(table, strings.Join(row, "\t")+"\n"); err != nil {
@@ -38,7 +38,7 @@ func (n *Node) linkRows() [][]string {
 	for i := range n.Len() {
 		head = append(head, "GPU"+strconv.Itoa(i))
 	}
-	for _, nic := range n.nics {
+	for _, nic := range n.NICs() {
 		head = append(head, shown(nic.Name))
 	}
 	rows := [][]string{head}
@@ -47,11 +47,11 @@ func (n *Node) linkRows() [][]string {
 		for j := range n.Len() {
 			cell := n.Link(i, j).String()
 			if i != j {
-				cell += " " + strconv.FormatFloat(n.shape.Pair(i, j).GBps(), 'f', 1, 64)
+				cell += " " + strconv.FormatFloat(n.Shape().Pair(i, j).GBps(), 'f', 1, 64)
 			}
 			row = append(row, cell)
 		}
-		for _, nic := range n.nics {
+		for _, nic := range n.NICs() {
 			row = append(row, Link{Type: nic.Links[i]}.String())
 		}
 		rows = append(rows, row)
@@ -62,7 +62,8 @@ func (n *Node) linkRows() [][]string {
 // cardRows is the list of cards: a blank line, a header and one row a card.
 func (n *Node) cardRows() [][]string {
 	rows := [][]string{{""}, {"", "NUMA", "Memory", "Product", "UUID", "State"}}
-	for i, c := range n.cards {
+	for i := range n.Len() {
+		c := n.Card(i)
 		numa, memory, state := "?", "?", "ok"
 		if c.NUMA != NUMAUnknown {
 			numa = strconv.Itoa(c.NUMA)

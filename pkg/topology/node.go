@@ -1,6 +1,9 @@
 package topology
 
-import "fmt"
+import (
+	"fmt"
+	"slices"
+)
 
 // Spec describes a node's cards before they are checked. A source fills it in, New checks it.
 type Spec struct {
@@ -28,14 +31,9 @@ func (e *SpecError) Error() string {
 
 // Node is the GPU graph of one node. It never changes once built and is safe for concurrent readers.
 type Node struct {
-	cards  []Card
-	links  []Link // row-major
-	nics   []NIC
-	source string
-	open   GPUSet
-	mig    GPUSet
-	shape  *Shape
-	models []Model
+	kind *kind
+	// uuids are the UUIDs of the cards.
+	uuids []string
 }
 
 // Model is the cards of a node that are of one product.
@@ -46,45 +44,44 @@ type Model struct {
 }
 
 // Len returns the number of cards, usable or not.
-func (n *Node) Len() int { return len(n.cards) }
+func (n *Node) Len() int { return len(n.uuids) }
 
 // Card returns card i, 0 <= i < Len().
-func (n *Node) Card(i int) Card { return n.cards[i] }
+func (n *Node) Card(i int) Card {
+	c := n.kind.cards[i]
+	c.UUID = n.uuids[i]
+	return c
+}
 
 // Link returns the connection of cards i and j.
-func (n *Node) Link(i, j int) Link { return n.links[i*len(n.cards)+j] }
+func (n *Node) Link(i, j int) Link { return n.kind.links[i*len(n.uuids)+j] }
 
 // NICs returns the network adapters; the caller must not change them.
-func (n *Node) NICs() []NIC { return n.nics }
+func (n *Node) NICs() []NIC { return n.kind.nics }
 
 // Source names where the description came from.
-func (n *Node) Source() string { return n.source }
+func (n *Node) Source() string { return n.kind.source }
 
 // All returns the set of all cards, usable or not.
-func (n *Node) All() GPUSet { return FirstN(len(n.cards)) }
+func (n *Node) All() GPUSet { return FirstN(len(n.uuids)) }
 
 // Usable returns the cards that are healthy and without fault, in MIG mode or not.
-func (n *Node) Usable() GPUSet { return n.open }
+func (n *Node) Usable() GPUSet { return n.kind.open }
 
 // MIGCards returns the cards in MIG mode.
-func (n *Node) MIGCards() GPUSet { return n.mig }
+func (n *Node) MIGCards() GPUSet { return n.kind.mig }
 
 // Models returns the cards by product, those with the lowest card first; nearly every node has one. The caller must not
 // change them.
-func (n *Node) Models() []Model { return n.models }
+func (n *Node) Models() []Model { return n.kind.models }
 
 // Shape returns what decides the quality of a set of cards: nodes of one shape share one answer.
-func (n *Node) Shape() *Shape { return n.shape }
+func (n *Node) Shape() *Shape { return n.kind.shape }
 
 // IndexOf returns the index of the card with this UUID, -1 where there is none.
 func (n *Node) IndexOf(uuid string) int {
 	if uuid == "" {
 		return -1
 	}
-	for i := range n.cards {
-		if n.cards[i].UUID == uuid {
-			return i
-		}
-	}
-	return -1
+	return slices.Index(n.uuids, uuid)
 }

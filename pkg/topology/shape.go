@@ -3,10 +3,7 @@ package topology
 import (
 	"crypto/sha256"
 	"encoding/binary"
-	"runtime"
 	"slices"
-	"sync"
-	"weak"
 )
 
 // Shape is the part of a node that card choice depends on: pair bandwidths, which cards share a NUMA node, and NIC
@@ -36,15 +33,15 @@ func (s *Shape) NearestNIC(i int) LinkType { return s.nic[i] }
 // Fingerprint identifies the shape by its content.
 func (s *Shape) Fingerprint() [32]byte { return s.fingerprint }
 
-func newShape(n *Node, rates Rates) *Shape {
-	count := n.Len()
+func newShape(k *kind, rates Rates) *Shape {
+	count := len(k.cards)
 	s := &Shape{n: count, pairs: make([]Bandwidth, count*count), numa: make([]int, count), nic: make([]LinkType, count)}
 	perCard := make([]cardRates, count)
 	var hostIDs []int
-	for i := range n.cards {
-		perCard[i] = rates.of(n.cards[i].Product)
+	for i := range k.cards {
+		perCard[i] = rates.of(k.cards[i].Product)
 		s.numa[i] = NUMAUnknown
-		if id := n.cards[i].NUMA; id != NUMAUnknown {
+		if id := k.cards[i].NUMA; id != NUMAUnknown {
 			at := slices.Index(hostIDs, id)
 			if at < 0 {
 				at = len(hostIDs)
@@ -52,39 +49,17 @@ func newShape(n *Node, rates Rates) *Shape {
 			}
 			s.numa[i] = at
 		}
-		for _, nic := range n.nics {
+		for _, nic := range k.nics {
 			s.nic[i] = max(s.nic[i], nic.Links[i])
 		}
 		for j := range i {
-			l := n.Link(i, j)
+			l := k.links[i*count+j]
 			b := min(rates.link(perCard[i], l), rates.link(perCard[j], l))
 			s.pairs[i*count+j], s.pairs[j*count+i] = b, b
 		}
 	}
 	s.fingerprint = sha256.Sum256(s.encode())
-	return s.shared()
-}
-
-// shapes has the shapes that are in use by their fingerprint, as weak.Pointer[Shape]: the nodes of a cluster are of a few kinds
-// of machine, and those of one kind share one shape.
-var shapes sync.Map
-
-// shared returns the shape in use of the same content, s itself where there is none.
-func (s *Shape) shared() *Shape {
-	mine, key := weak.Make(s), s.fingerprint
-	for {
-		known, loaded := shapes.LoadOrStore(key, mine)
-		if !loaded {
-			runtime.AddCleanup(s, func(key [32]byte) { shapes.CompareAndDelete(key, mine) }, key)
-			return s
-		}
-		if theirs, ok := known.(weak.Pointer[Shape]); ok {
-			if other := theirs.Value(); other != nil {
-				return other
-			}
-		}
-		shapes.CompareAndDelete(key, known)
-	}
+	return s
 }
 
 // encode writes the shape's content, one way for one content: n, then the pairs below the diagonal, then NUMA and

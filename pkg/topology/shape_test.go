@@ -1,8 +1,6 @@
 package topology
 
 import (
-	"runtime"
-	"sync"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -90,42 +88,4 @@ func TestShapeContent(t *testing.T) {
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("(-want +got)\n%s", diff)
 	}
-}
-
-// TestShapesAreShared builds many nodes of two kinds at the same time: they have two shapes between them, which nothing keeps
-// once the nodes are gone.
-func TestShapesAreShared(t *testing.T) {
-	specs := []Spec{rich(t), rich(t)}
-	for i := range specs { // kinds that no other test has
-		specs[i].Links[0][1].NVLinks, specs[i].Links[1][0].NVLinks = uint8(7+i), uint8(7+i)
-	}
-	nodes := make([]*Node, 64)
-	var building sync.WaitGroup
-	for i := range nodes {
-		building.Go(func() {
-			var err error
-			if nodes[i], err = New(specs[i%2], DefaultRates()); err != nil {
-				t.Error(err)
-			}
-		})
-	}
-	building.Wait()
-	for i, n := range nodes {
-		if n.Shape() != nodes[i%2].Shape() {
-			t.Errorf("node %d has a shape of its own", i)
-		}
-	}
-	if nodes[0].Shape() == nodes[1].Shape() {
-		t.Error("nodes of two kinds share a shape")
-	}
-	key := nodes[0].Shape().Fingerprint()
-	nodes = nil
-	for range 100 { // the cleanup runs some time after the collection that found the shape unused
-		runtime.GC()
-		if _, kept := shapes.Load(key); !kept {
-			return
-		}
-		runtime.Gosched()
-	}
-	t.Error("the shape of nodes that are gone is kept")
 }

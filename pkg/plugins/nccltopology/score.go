@@ -5,7 +5,6 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	fwk "k8s.io/kube-scheduler/framework"
-
 )
 
 // points is the raw score of a node for a pod without mates, in thousandths of a point, or unfit.
