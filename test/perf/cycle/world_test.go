@@ -137,9 +137,6 @@ func clientWith(t testing.TB, nodes int) *fake.Clientset {
 		n.Object.Labels["network.topology.nvidia.com/spine"] = fmt.Sprintf("spine-%03d", i/nodesPerSpine)
 		objects[i] = n.Object
 	}
-	for _, q := range boundPods {
-		objects = append(objects, q)
-	}
 	client := fake.NewClientset(objects...)
 	client.PrependReactor("create", "pods", func(a clienttesting.Action) (bool, runtime.Object, error) {
 		return a.GetSubresource() == "binding", &v1.Binding{}, nil
@@ -178,5 +175,3 @@ func configOf(t testing.TB, v variant) *schedconfig.KubeSchedulerConfiguration {
 	}
 	return config
 }
-
-var boundPods []*v1.Pod
