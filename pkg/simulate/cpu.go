@@ -62,9 +62,24 @@ func (c *Cluster) SchedulerMetrics(ctx context.Context) ([]byte, error) {
 	return scrape(ctx, client, c.schedulerURL)
 }
 
+// SchedulerProfile profiles the CPU time of the running scheduler for so many seconds, and returns the profile for go tool pprof.
+func (c *Cluster) SchedulerProfile(ctx context.Context, seconds int) ([]byte, error) {
+	client, err := metricsClient(c.admin)
+	if err != nil {
+		return nil, err
+	}
+	defer client.CloseIdleConnections()
+	client.Timeout += time.Duration(seconds) * time.Second
+	return get(ctx, client, c.schedulerURL+"/debug/pprof/profile?seconds="+strconv.Itoa(seconds))
+}
+
 // scrape reads the metrics of the server at an address.
-func scrape(ctx context.Context, client *http.Client, url string) (text []byte, err error) {
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url+"/metrics", http.NoBody)
+func scrape(ctx context.Context, client *http.Client, url string) ([]byte, error) {
+	return get(ctx, client, url+"/metrics")
+}
+
+func get(ctx context.Context, client *http.Client, url string) (body []byte, err error) {
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, http.NoBody)
 	if err != nil {
 		return nil, err
 	}
@@ -74,7 +89,7 @@ func scrape(ctx context.Context, client *http.Client, url string) (text []byte, 
 	}
 	defer func() { err = errors.Join(err, response.Body.Close()) }()
 	if response.StatusCode != http.StatusOK {
-		return nil, fmt.Errorf("%s/metrics: %s", url, response.Status)
+		return nil, fmt.Errorf("%s: %s", url, response.Status)
 	}
 	return io.ReadAll(response.Body)
 }

@@ -47,6 +47,9 @@ type bench struct {
 	running []v1.Pod
 	// binder is this program, to be run as the binder; binderLog receives what it writes.
 	binder, binderLog string
+	// profiles is where CPU profiles go, "" for nowhere; profiled is how many there are.
+	profiles string
+	profiled int
 }
 
 // startBench starts the control plane and fills it with what stays for all rounds. The context that it returns ends when a
@@ -213,8 +216,9 @@ func (b *bench) measure(ctx context.Context, v *variant, pid int) (Round, error)
 			return Round{}, err
 		}
 	}
+	profiled := b.profile(ctx, v)
 	seen, err := watched()
-	if err != nil {
+	if err := errors.Join(err, profiled()); err != nil {
 		return Round{}, err
 	}
 	if err := awaitIdle(ctx, pid); err != nil {

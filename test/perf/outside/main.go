@@ -68,7 +68,9 @@ type options struct {
 	args               []string
 	binaries, out, run string
 	// gates are further feature gates for the schedulers with our plugins.
-	gates    string
+	gates string
+	// profiles is a directory for CPU profiles, "" for none.
+	profiles string
 	size     size
 	variants []variant
 	mode     mode
@@ -86,6 +88,7 @@ func parse(args []string) (*options, error) {
 	clock := flags.String("mode", string(backlog), "which pods exist when a scheduler begins: all ("+string(backlog)+") or none ("+string(arrival)+")")
 	list := flags.String("variants", strings.Join(variantNames(), ","), "what is compared, separated by commas")
 	flags.StringVar(&o.gates, "gates", "", "further feature `gates` for the schedulers with our plugins, as NAME=true,NAME=false: for experiments")
+	flags.StringVar(&o.profiles, "profiles", "", "`directory` for a CPU profile of the scheduler in every round: its first seconds of work")
 	flags.IntVar(&o.rounds, "rounds", 3, "how often each variant is measured")
 	flags.Float64Var(&o.limits.rate, "min-rate", 0, "fail where "+ours+" has less than this times the pods/s of "+baseline+"; 0 is no limit")
 	flags.Float64Var(&o.limits.cpu, "max-cpu", 0, "fail where "+ours+" uses more than this times the CPU time of "+baseline+"; 0 is no limit")
@@ -106,6 +109,9 @@ func parse(args []string) (*options, error) {
 	if o.rounds < 1 || flags.NArg() > 0 {
 		return nil, fmt.Errorf("--rounds %d, arguments %q: must be at least 1, and none", o.rounds, flags.Args())
 	}
+	if o.profiles != "" && o.mode == arrival {
+		return nil, fmt.Errorf("--profiles %.64q: only with --mode %s, where all work begins at once", o.profiles, backlog)
+	}
 	return o, nil
 }
 
@@ -124,7 +130,7 @@ func run(ctx context.Context, o *options, out io.Writer) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
-	b := &bench{size: o.size, mode: o.mode, gates: o.gates, binder: self, binderLog: filepath.Join(dir, "binder.log")}
+	b := &bench{size: o.size, mode: o.mode, gates: o.gates, profiles: o.profiles, binder: self, binderLog: filepath.Join(dir, "binder.log")}
 	running, err := startBench(ctx, o.binaries, b)
 	if b.cluster != nil {
 		defer func() { err = errors.Join(err, b.cluster.Close()) }()

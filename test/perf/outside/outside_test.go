@@ -124,13 +124,15 @@ func TestParse(t *testing.T) {
 		args string
 		want string // "" is no error
 	}{
-		"defaults":           {"", ""},
-		"all":                {"--size 5000Nodes_3Gangs --variants crd,default --rounds 5 --mode arrival --min-rate 1.5 --max-cpu 0.5 --min-of-flat 0.95", ""},
-		"an unknown size":    {"--size large", `--size "large"`},
-		"an unknown variant": {"--variants crd,kai", `--variants "kai"`},
-		"an unknown mode":    {"--mode fast", `--mode "fast"`},
-		"no rounds":          {"--rounds 0", "--rounds 0"},
-		"an argument":        {"go", `arguments ["go"]`},
+		"defaults":                          {"", ""},
+		"all":                               {"--size 5000Nodes_3Gangs --variants crd,default --rounds 5 --mode arrival --min-rate 1.5 --max-cpu 0.5 --min-of-flat 0.95", ""},
+		"profiles":                          {"--profiles dir", ""},
+		"profiles of what is idle at first": {"--profiles dir --mode arrival", `--profiles "dir"`},
+		"an unknown size":                   {"--size large", `--size "large"`},
+		"an unknown variant":                {"--variants crd,kai", `--variants "kai"`},
+		"an unknown mode":                   {"--mode fast", `--mode "fast"`},
+		"no rounds":                         {"--rounds 0", "--rounds 0"},
+		"an argument":                       {"go", `arguments ["go"]`},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
