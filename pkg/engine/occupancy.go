@@ -22,20 +22,23 @@ type occupancy struct {
 }
 
 // Occupancy returns how full the domains are that are kept whole for gangs: leaves, or spines or NVLink domains where no label
-// names leaves. It is nil where no label names such a domain. f is what Fabric has returned. What the ledger published before the
+// names leaves. It is nil where no label names such a domain, and for f nil. f is what Fabric has returned. What the ledger published before the
 // call is counted.
 func (e *Engine) Occupancy(f *topology.Fabric) *placement.Occupancy {
+	if f == nil {
+		return nil
+	}
 	o := &e.occupancy
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if o.fabric != f {
-		o.fabric, o.cursor, o.tally = f, e.ledger.Follow(), placement.NewTally(f, widestPacked)
-	}
-	if o.tally == nil {
-		return nil
+		o.fabric, o.cursor = f, e.ledger.Follow()
 	}
 	if o.cursor.Read() {
 		o.tally = placement.NewTally(f, widestPacked)
+	}
+	if o.tally == nil {
+		return nil
 	}
 	for name, a := range o.cursor.Changed() {
 		o.tally.Set(name, a)

@@ -9,53 +9,74 @@ import (
 	"github.com/gputopology/gpu-topology-scheduler/pkg/topology"
 )
 
-// places remembers where nodes stand, by the generation of their NodeInfo: a number that the scheduler's cache gives every state
-// of any node, and no two states the same. A cycle looks at hundreds of nodes several times, and in a large cluster to find one
-// by its name takes longer than what is then done with it. The zero value is empty; it is safe for concurrent use.
+// places remembers where nodes stand, by the generation of their NodeInfo: a number that no two nodes have in common, though
+// several states of one node may. A cycle looks at hundreds of nodes several times, and in a large cluster to find one by its
+// name takes longer than what is then done with it. The zero value is empty; it is safe for concurrent use.
 type places struct {
 	// slots has each place at its generation modulo the length, until another takes the slot.
 	slots [1 << 14]atomic.Pointer[place]
 }
 
-// place is where a node stands in the ledger and in a fabric. It is immutable.
+// place is where a node stands. It is immutable, and holds nothing that is larger than a node's entry: it stays until its slot
+// is wanted.
 type place struct {
 	generation int64
 	node       ledger.Ref
-	fabric     *topology.Fabric
-	// position is -1 for a node that the fabric does not hold.
+	// version is that of the fabric that position is in, 0 for none; position is -1 for a node that it does not hold.
+	version  uint64
 	position int
 }
 
-// placeOf returns the node's place, in fabric f if that is not nil.
-func (e *Engine) placeOf(info fwk.NodeInfo, f *topology.Fabric) *place {
-	generation := info.GetGeneration()
-	slot := &e.places.slots[uint64(generation)%uint64(len(e.places.slots))]
-	if p := slot.Load(); p != nil && p.generation == generation && p.fabric == f {
-		return p
+// at returns the place that has the generation, nil if there is none.
+func (p *places) at(generation int64) *place {
+	if known := p.slot(generation).Load(); known != nil && known.generation == generation {
+		return known
 	}
-	name := info.Node().Name
-	p := &place{generation: generation, node: e.ledger.Ref(ledger.NodeName(name)), fabric: f, position: -1}
-	if f != nil {
-		if pos, ok := f.Position(name); ok {
-			p.position = pos
-		}
+	return nil
+}
+
+func (p *places) slot(generation int64) *atomic.Pointer[place] {
+	return &p.slots[uint64(generation)%uint64(len(p.slots))]
+}
+
+func (p *places) put(known *place) {
+	if known.generation != 0 { // of a NodeInfo that nothing has set
+		p.slot(known.generation).Store(known)
 	}
-	if generation != 0 { // of a NodeInfo that nothing has set
-		slot.Store(p)
-	}
-	return p
 }
 
 // AllocationOf is the ledger's Node for a node of the scheduler's snapshot, which must have a Node.
 func (e *Engine) AllocationOf(info fwk.NodeInfo) *ledger.NodeGPUAllocation {
-	if a := e.placeOf(info, e.Fabric()).node.Node(); a != nil {
+	generation := info.GetGeneration()
+	known := e.places.at(generation)
+	if known == nil {
+		known = &place{generation: generation, node: e.ledger.Ref(ledger.NodeName(info.Node().Name))}
+		e.places.put(known)
+	}
+	if a := known.node.Node(); a != nil {
 		return a
 	}
-	return e.ledger.Node(ledger.NodeName(info.Node().Name))
+	return e.ledger.Node(ledger.NodeName(info.Node().Name)) // the ledger may have made another entry since
 }
 
-// PositionOf is the fabric's Position for a node of the scheduler's snapshot, which must have a Node.
+// PositionOf is the fabric's Position for a node of the scheduler's snapshot, which must have a Node. f is what Fabric has returned
+// at some time, and not nil.
 func (e *Engine) PositionOf(info fwk.NodeInfo, f *topology.Fabric) (int, bool) {
-	position := e.placeOf(info, f).position
-	return position, position >= 0
+	generation := info.GetGeneration()
+	known := e.places.at(generation)
+	if known == nil || known.version != f.Version() {
+		name := info.Node().Name
+		next := &place{generation: generation, version: f.Version(), position: -1}
+		if known != nil {
+			next.node = known.node
+		} else {
+			next.node = e.ledger.Ref(ledger.NodeName(name))
+		}
+		if at, ok := f.Position(name); ok {
+			next.position = at
+		}
+		e.places.put(next)
+		known = next
+	}
+	return known.position, known.position >= 0
 }

@@ -2,7 +2,9 @@ package engine
 
 import (
 	"fmt"
+	"runtime"
 	"testing"
+	"weak"
 
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -34,7 +36,7 @@ func TestPlacesAgreeWithNames(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		e := New(Options{})
 		fabric := topology.NewFabricBuilder(topology.DefaultLevels())
-		trees := []*topology.Fabric{nil, fabric.Fabric()}
+		trees := []*topology.Fabric{fabric.Fabric()}
 		name := rapid.Custom(func(t *rapid.T) string { return fmt.Sprint("n", rapid.IntRange(0, 3).Draw(t, "node")) })
 		infos := map[string]fwk.NodeInfo{}
 		t.Repeat(map[string]func(*rapid.T){
@@ -59,7 +61,7 @@ func TestPlacesAgreeWithNames(t *testing.T) {
 					if got, want := e.AllocationOf(info), e.ledger.Node(ledger.NodeName(n)); got != want {
 						t.Fatalf("node %s: by NodeInfo %p, by name %p", n, got, want)
 					}
-					for _, f := range trees[max(1, len(trees)-2):] {
+					for _, f := range rapid.SliceOfN(rapid.SampledFrom(trees), 0, 2).Draw(t, "trees") {
 						pos, in := e.PositionOf(info, f)
 						if want, ok := f.Position(n); in != ok || in && pos != want {
 							t.Fatalf("node %s: by NodeInfo at %d, %v, by name at %d, %v", n, pos, in, want, ok)
@@ -88,4 +90,45 @@ func TestPlacesTellNodesApart(t *testing.T) {
 			}
 		}
 	}
+}
+
+// TestPlacesOutliveEntries: a node that comes to the ledger after it was asked for, or that the ledger drops and takes up again, is
+// found by the NodeInfo that it had all along.
+func TestPlacesOutliveEntries(t *testing.T) {
+	e, info := New(Options{}), infoOf("a")
+	if got := e.AllocationOf(info); got != nil {
+		t.Errorf("a node that the ledger does not know: %+v", got)
+	}
+	for round := range 3 {
+		e.ledger.SetNode("a", nil)
+		if got := e.AllocationOf(info); got == nil || got != e.ledger.Node("a") {
+			t.Errorf("round %d: by NodeInfo %p, by name %p", round, got, e.ledger.Node("a"))
+		}
+		e.ledger.RemoveNode("a")
+		if got := e.AllocationOf(info); got != nil {
+			t.Errorf("round %d: a node that is gone: %+v", round, got)
+		}
+	}
+}
+
+// TestPlacesKeepNoFabric: trees that are not in use any more can go, whatever the slots remember.
+func TestPlacesKeepNoFabric(t *testing.T) {
+	e, builder := New(Options{}), topology.NewFabricBuilder(topology.DefaultLevels())
+	var old []weak.Pointer[topology.Fabric]
+	for i := range 10 {
+		builder.SetNode(fmt.Sprint("n", i), nil)
+		f := builder.Fabric()
+		old = append(old, weak.Make(f))
+		for j := range 10 {
+			e.PositionOf(infoOf(fmt.Sprint("n", j)), f)
+		}
+	}
+	runtime.GC()
+	for i, f := range old[:len(old)-1] {
+		if f.Value() != nil {
+			t.Errorf("the tree of %d nodes is kept", i+1)
+		}
+	}
+	runtime.KeepAlive(e)
+	runtime.KeepAlive(builder)
 }

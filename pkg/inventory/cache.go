@@ -13,8 +13,8 @@ import (
 
 // Cache remembers what Resolve made of each node, so that a node update that changes nothing the sources read (the
 // kubelet sends one every few seconds) costs a comparison and no parsing. Nodes that are described in the same words
-// and whose cards have no UUIDs share one topology; others that differ in nothing but UUIDs share all else of it. It holds one entry for each node name it was asked for and not
-// told to forget.
+// and whose cards have no UUIDs share one topology; others that differ in nothing but UUIDs share all else of it. It
+// holds one entry for each node name it was asked for and not told to forget.
 //
 // A Cache is safe for concurrent use; calls for one node must follow the order of its updates.
 type Cache struct {

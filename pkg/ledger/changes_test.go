@@ -3,6 +3,7 @@ package ledger
 import (
 	"fmt"
 	"maps"
+	"slices"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -100,11 +101,16 @@ func TestCursorReadsOnlyWhatChanged(t *testing.T) {
 	cards := cardsN8s("c-")
 	l.SetNode("n7", build(t, cards))
 	l.RemoveNode("n3")
-	whole, got := c.Read(), map[NodeName]bool{}
-	for name, a := range c.Changed() {
-		got[name] = a != nil
+	type change struct {
+		Name  NodeName
+		Known bool
 	}
-	if diff := cmp.Diff(map[NodeName]bool{"n7": true, "n3": false}, got); whole || diff != "" {
+	whole := c.Read()
+	var got []change
+	for name, a := range c.Changed() {
+		got = append(got, change{name, a != nil})
+	}
+	if diff := cmp.Diff([]change{{"n7", true}, {"n3", false}}, got); whole || diff != "" {
 		t.Errorf("whole %v, changed nodes and whether they are known (-want +got):\n%s", whole, diff)
 	}
 	if whole := c.Read(); whole || len(maps.Collect(c.Changed())) != 0 {
@@ -145,5 +151,28 @@ func TestCursorBesideWriters(t *testing.T) {
 	}
 	if diff := cmp.Diff(generationsOf(l), m.known); diff != "" {
 		t.Errorf("what the cursor yielded (-ledger +cursor):\n%s", diff)
+	}
+}
+
+// TestJournalBounds: who is at most as far behind as the journal is long gets every node in order, and who is further gets none.
+func TestJournalBounds(t *testing.T) {
+	entries := make([]*node, 3*journalLength)
+	for i := range entries {
+		entries[i] = &node{}
+	}
+	var j journal
+	for count := range entries {
+		if at := count % journalLength; at < 2 || at > journalLength-2 || at == journalLength/2 {
+			for _, behind := range []int{0, 1, 2, journalLength - 1, journalLength, journalLength + 1, journalLength + 2} {
+				if behind > count {
+					continue
+				}
+				got, ok := j.after(uint64(count-behind), nil)
+				if want := behind <= journalLength; ok != want || ok && !slices.Equal(got, entries[count-behind:count]) || !ok && len(got) > 0 {
+					t.Fatalf("%d of %d publications behind: %d nodes, complete %v", behind, count, len(got), ok)
+				}
+			}
+		}
+		j.add(entries[count])
 	}
 }

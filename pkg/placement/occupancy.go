@@ -7,40 +7,48 @@ import (
 	"github.com/gputopology/gpu-topology-scheduler/pkg/topology"
 )
 
-// Occupancy is how many cards are free in each domain that is worth keeping whole for gangs: for each node the narrowest
-// domain above the host, and up to the widest level that is packed, that a label names, else the node itself. It is immutable
-// and safe for concurrent use. Which cards count says ledger.NodeGPUAllocation.WholeCards.
+// Occupancy is how many cards are free in each domain that is worth keeping whole for gangs: for each node its home, the narrowest
+// domain above the host and up to the widest level that is packed that a label names, else the node itself. Where some nodes of a
+// domain have a narrower home it counts these too. It is immutable and safe for concurrent use. Which cards count says
+// ledger.NodeGPUAllocation.WholeCards.
 type Occupancy struct {
-	fabric *topology.Fabric
-	// domains has the number of each position's domain, and free and total what is in it, by that number.
-	domains     []int32
+	// homes has the number of each position's home, and free and total what is in it, by that number.
+	homes       []int32
 	free, total []int32
 }
 
-// At returns how many cards are free in the domain of the node at a position of the fabric, and how many there are.
+// At returns how many cards are free in the home of the node at a position of the fabric, and how many there are.
 func (o *Occupancy) At(position int) (free, total int) {
-	d := o.domains[position]
-	return int(o.free[d]), int(o.total[d])
+	home := o.homes[position]
+	return int(o.free[home]), int(o.total[home])
 }
 
 // Tally keeps an Occupancy in line with the states of the nodes: a change of one node costs the same whatever the size of the
 // cluster. It is not safe for concurrent use.
 type Tally struct {
-	now *Occupancy
-	// nodes is what was counted of each position.
-	nodes []cardCount
+	fabric *topology.Fabric
+	now    *Occupancy
 	// shared says that now was given out and must not be written to.
 	shared bool
+	// nodes is what was counted of each position, within the homes of any nodes that it is in, by level.
+	nodes  []cardCount
+	within [][packedLevels]int32
 }
+
+// packedLevels is the number of levels that may be homes: from the host to the spine.
+const packedLevels = int(topology.LevelSpine) + 1
+
+// nobody is the number of a domain that is nobody's home.
+const nobody = -1
 
 // cardCount is how many cards of one node are free, and how many there are.
 type cardCount struct{ free, total int32 }
 
 // NewTally returns a tally in which no node has cards. It is nil where no label names a domain above the host and up to the
-// widest level: there is nothing to keep whole then.
+// widest level, which is the spine at most: there is nothing to keep whole then.
 func NewTally(f *topology.Fabric, widest topology.Level) *Tally {
 	var levels []topology.Level
-	for l := topology.LevelNVLink; l <= widest; l++ {
+	for l := topology.LevelNVLink; l <= min(widest, topology.LevelSpine); l++ {
 		if f.Known(l) {
 			levels = append(levels, l)
 		}
@@ -48,32 +56,44 @@ func NewTally(f *topology.Fabric, widest topology.Level) *Tally {
 	if len(levels) == 0 {
 		return nil
 	}
-	t := &Tally{now: &Occupancy{fabric: f, domains: make([]int32, f.Len())}, nodes: make([]cardCount, f.Len())}
-	number, end := int32(-1), 0 // the last domain given out, and the position behind it
-	for pos := range t.now.domains {
-		if pos >= end {
-			number, end = number+1, homeOf(f, levels, pos).End
-		}
-		t.now.domains[pos] = number
+	t := &Tally{fabric: f, now: &Occupancy{homes: make([]int32, f.Len())}, nodes: make([]cardCount, f.Len()), within: make([][packedLevels]int32, f.Len())}
+	var numbers [packedLevels][]int32 // by the index of the domain
+	for l := range numbers {
+		numbers[l] = slices.Repeat([]int32{nobody}, len(f.Domains(topology.Level(l))))
 	}
-	t.now.free, t.now.total = make([]int32, number+1), make([]int32, number+1)
+	count := int32(0)
+	for pos := range t.now.homes {
+		l := homeLevel(f, levels, pos)
+		number := &numbers[l][f.Index(l, pos)]
+		if *number == nobody {
+			*number = count
+			count++
+		}
+		t.now.homes[pos] = *number
+	}
+	for pos := range t.within {
+		for l := range numbers {
+			t.within[pos][l] = numbers[l][f.Index(topology.Level(l), pos)]
+		}
+	}
+	t.now.free, t.now.total = make([]int32, count), make([]int32, count)
 	return t
 }
 
-// homeOf is the narrowest domain at one of the levels that a label names, else the node by itself.
-func homeOf(f *topology.Fabric, levels []topology.Level, pos int) topology.Domain {
+// homeLevel is the narrowest of the levels at which a label names the domain of the node, else the host.
+func homeLevel(f *topology.Fabric, levels []topology.Level, pos int) topology.Level {
 	for _, l := range levels {
-		if d := f.Domain(l, pos); !d.Unknown {
-			return d
+		if !f.Domain(l, pos).Unknown {
+			return l
 		}
 	}
-	return f.Domain(topology.LevelHost, pos)
+	return topology.LevelHost
 }
 
 // Set replaces what is counted of a node by its state, nil for one that is not known. A node that the fabric does not hold
 // changes nothing.
 func (t *Tally) Set(name ledger.NodeName, a *ledger.NodeGPUAllocation) {
-	pos, ok := t.now.fabric.Position(string(name))
+	pos, ok := t.fabric.Position(string(name))
 	if !ok {
 		return
 	}
@@ -83,12 +103,15 @@ func (t *Tally) Set(name ledger.NodeName, a *ledger.NodeGPUAllocation) {
 		return
 	}
 	if t.shared {
-		t.now = &Occupancy{fabric: t.now.fabric, domains: t.now.domains, free: slices.Clone(t.now.free), total: slices.Clone(t.now.total)}
+		t.now = &Occupancy{homes: t.now.homes, free: slices.Clone(t.now.free), total: slices.Clone(t.now.total)}
 		t.shared = false
 	}
-	d := t.now.domains[pos]
-	t.now.free[d] += now.free - was.free
-	t.now.total[d] += now.total - was.total
+	for _, home := range t.within[pos] {
+		if home != nobody {
+			t.now.free[home] += now.free - was.free
+			t.now.total[home] += now.total - was.total
+		}
+	}
 	t.nodes[pos] = now
 }
 

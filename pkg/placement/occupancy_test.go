@@ -17,7 +17,9 @@ func TestOccupancyIsTheSum(t *testing.T) {
 	usual, mig := machine(t, "c", n8s()), machine(t, "m", migs())
 	rapid.Check(t, func(t *rapid.T) {
 		const nodes = 12
-		name := func(i int) string { return fmt.Sprintf("n%02d", i) }
+		// Names before and after those of domains: nodes without labels stand on either side of others in the fabric's order.
+		prefixes := rapid.SliceOfN(rapid.SampledFrom([]string{"a", "n"}), nodes, nodes).Draw(t, "prefixes")
+		name := func(i int) string { return fmt.Sprintf("%s%02d", prefixes[i], i) }
 		b := topology.NewFabricBuilder(topology.DefaultLevels())
 		for i, labels := range drawLabels(t, nodes) {
 			if rapid.IntRange(0, 9).Draw(t, "in the fabric") > 0 {
@@ -91,7 +93,7 @@ func sums(f *topology.Fabric, widest topology.Level, states map[string]*ledger.N
 		var sum [2]int
 		for in := range f.Len() {
 			a := states[f.Name(in)]
-			if home(pos) != home(in) || a == nil || a.Topology == nil || a.Quarantined {
+			if !home(pos).Contains(in) || a == nil || a.Topology == nil || a.Quarantined {
 				continue
 			}
 			for i := range a.Topology.Len() {
@@ -106,10 +108,36 @@ func sums(f *topology.Fabric, widest topology.Level, states map[string]*ledger.N
 	return out
 }
 
-func matches(t *rapid.T, f *topology.Fabric, o *placement.Occupancy, want map[string][2]int) {
+func matches(t fataler, f *topology.Fabric, o *placement.Occupancy, want map[string][2]int) {
 	for pos := range f.Len() {
 		if free, total := o.At(pos); want[f.Name(pos)] != [2]int{free, total} {
 			t.Fatalf("node %s: %d of %d cards free, want %v", f.Name(pos), free, total, want[f.Name(pos)])
 		}
+	}
+}
+
+// TestOccupancyOfMixedLabels: a spine of two leaves and a node whose leaf no label names. The leaves are counted for themselves, and
+// the node's home is the spine with all that is in it, whichever side of the leaves it stands on.
+func TestOccupancyOfMixedLabels(t *testing.T) {
+	facts := machine(t, "c", n8s())
+	for _, stray := range []string{"a-new", "z-new"} {
+		b := topology.NewFabricBuilder(topology.DefaultLevels())
+		labels := func(leaf string) map[string]string {
+			m := map[string]string{levelLabels[2]: "spine-0"}
+			if leaf != "" {
+				m[levelLabels[1]] = leaf
+			}
+			return m
+		}
+		b.SetNode(stray, labels(""))
+		for i, leaf := range []string{"leaf-0", "leaf-0", "leaf-1"} {
+			b.SetNode(fmt.Sprint("n", i), labels(leaf))
+		}
+		f := b.Fabric()
+		tally := placement.NewTally(f, topology.LevelSpine)
+		for pos := range f.Len() {
+			tally.Set(ledger.NodeName(f.Name(pos)), &ledger.NodeGPUAllocation{View: *viewOf(facts, 0x0f)})
+		}
+		matches(t, f, tally.Occupancy(), map[string][2]int{"n0": {8, 16}, "n1": {8, 16}, "n2": {4, 8}, stray: {16, 32}})
 	}
 }

@@ -76,13 +76,21 @@ func (n *Node) Spec() Spec {
 func copyCards(cards []Card) []Card {
 	out := slices.Clone(cards)
 	for i := range out {
-		out[i].MIG = slices.Clone(out[i].MIG)
+		out[i].MIG = copyOf(out[i].MIG)
 	}
 	return out
 }
 
+// copyOf is nil for an empty slice: what has one Kind is deeply equal.
+func copyOf[T any](s []T) []T {
+	if len(s) == 0 {
+		return nil
+	}
+	return slices.Clone(s)
+}
+
 func copyNICs(nics []NIC) []NIC {
-	out := slices.Clone(nics)
+	out := copyOf(nics)
 	for i := range out {
 		out[i].Links = slices.Clone(out[i].Links)
 	}

@@ -32,7 +32,11 @@ type Fabric struct {
 	known    [levelCount + 1]bool
 	keys     map[string]Level
 	problems []FabricProblem
+	version  uint64
 }
+
+// Version tells the trees of one FabricBuilder apart: 1 for its first, and one more for each after it.
+func (f *Fabric) Version() uint64 { return f.version }
 
 // Len returns the number of nodes.
 func (f *Fabric) Len() int { return len(f.names) }

@@ -14,6 +14,8 @@ type FabricBuilder struct {
 	// in place.
 	order  []*fabricNode
 	fabric *Fabric // nil: something changed
+	// versions is the number of fabrics so far.
+	versions uint64
 }
 
 // fabricNode is one node of a builder.
@@ -89,6 +91,8 @@ func (b *FabricBuilder) Fabric() *Fabric {
 	b.order = slices.DeleteFunc(b.order, func(n *fabricNode) bool { return n.gone })
 	slices.SortFunc(b.order, comparePaths)
 	b.fabric = newFabric(b.order, b.vocabulary)
+	b.versions++
+	b.fabric.version = b.versions
 	return b.fabric
 }
 

@@ -1,6 +1,9 @@
 package topology
 
 import (
+	"fmt"
+	"reflect"
+	"slices"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -37,6 +40,10 @@ func drawKindSpec(t *rapid.T) Spec {
 		}
 	}
 	s.NVSwitch = rapid.IntRange(0, 3).Draw(t, "switched") == 0
+	if n == 2 {
+		l := rapid.SampledFrom([]Link{{}, {Type: LinkSYS}, {Type: LinkNODE}, {Type: LinkPIX}, {Type: LinkNVLink, NVLinks: 1}, {Type: LinkNVLink, NVLinks: 2}}).Draw(t, "link")
+		s.Links = [][]Link{{{Type: LinkSelf}, l}, {l, {Type: LinkSelf}}}
+	}
 	if rapid.IntRange(0, 3).Draw(t, "nic") == 0 {
 		nic := NIC{Name: word.Draw(t, "nic name"), Links: make([]LinkType, n)}
 		for i := range nic.Links {
@@ -52,22 +59,18 @@ func drawKindSpec(t *rapid.T) Spec {
 func TestKindIsAllButUUIDs(t *testing.T) {
 	alike, different := 0, 0
 	rapid.Check(t, func(t *rapid.T) {
-		build := func() *Node {
-			n, err := New(drawKindSpec(t), DefaultRates())
-			if err != nil {
-				t.Fatal(err)
+		first := drawKindSpec(t)
+		second := first
+		if rapid.Bool().Draw(t, "another") {
+			second = drawKindSpec(t)
+		} else {
+			second.Cards = slices.Clone(first.Cards)
+			for i := range second.Cards {
+				second.Cards[i].UUID = fmt.Sprint("GPU-of-b-", i)
 			}
-			return n
 		}
-		a, b := build(), build()
-		bare := func(n *Node) Spec {
-			s := n.Spec()
-			for i := range s.Cards {
-				s.Cards[i].UUID = ""
-			}
-			return s
-		}
-		same := cmp.Equal(bare(a), bare(b)) && a.Shape().Fingerprint() == b.Shape().Fingerprint()
+		a, b := mustBuild(t, first), mustBuild(t, second)
+		same := cmp.Equal(withoutUUIDs(a), withoutUUIDs(b))
 		if got := a.Kind() == b.Kind(); got != same {
 			t.Fatalf("one kind: %v, want %v, of\n%+v\n%+v", got, same, a.Spec(), b.Spec())
 		}
@@ -78,18 +81,58 @@ func TestKindIsAllButUUIDs(t *testing.T) {
 		if got := joined.Shape() == a.Shape(); got != same {
 			t.Fatalf("memory is shared: %v, want %v", got, same)
 		}
-		if same {
-			alike++
-		} else {
-			different++
-		}
 		for i := range joined.Len() {
 			if uuid := b.Card(i).UUID; joined.Card(i).UUID != uuid || joined.IndexOf(uuid) != b.IndexOf(uuid) {
 				t.Fatalf("card %d: UUID %q at %d, want %q at %d", i, joined.Card(i).UUID, joined.IndexOf(uuid), uuid, b.IndexOf(uuid))
 			}
 		}
+		if same {
+			alike++
+		} else {
+			different++
+		}
 	})
 	if alike == 0 || different == 0 {
 		t.Errorf("%d pairs alike, %d different: want both", alike, different)
+	}
+}
+
+func mustBuild(t *rapid.T, s Spec) *Node {
+	n, err := New(s, DefaultRates())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return n
+}
+
+func withoutUUIDs(n *Node) Spec {
+	s := n.Spec()
+	for i := range s.Cards {
+		s.Cards[i].UUID = ""
+	}
+	return s
+}
+
+// TestKindTellsLinksApart: links of equal rate make equal shapes and different kinds.
+func TestKindTellsLinksApart(t *testing.T) {
+	build := func(l Link) *Node {
+		return newNode(t, Spec{Cards: cardsOf(2), Links: [][]Link{{{Type: LinkSelf}, l}, {l, {Type: LinkSelf}}}})
+	}
+	for _, a := range []Link{{}, {Type: LinkSYS}, {Type: LinkNODE}, {Type: LinkPHB}, {Type: LinkPXB}, {Type: LinkPIX}} {
+		for _, b := range []Link{{}, {Type: LinkSYS}, {Type: LinkNODE}, {Type: LinkPHB}, {Type: LinkPXB}, {Type: LinkPIX}} {
+			if same := build(a).Kind() == build(b).Kind(); same != (a == b) {
+				t.Errorf("links %v and %v: one kind %v", a, b, same)
+			}
+		}
+	}
+}
+
+// TestKindIgnoresEmptySlices: no adapters and no instances are the same thing, however they are written.
+func TestKindIgnoresEmptySlices(t *testing.T) {
+	written := Spec{Cards: cardsOf(1), NICs: []NIC{}}
+	written.Cards[0].MIG = []MIGInstance{}
+	a, b := newNode(t, Spec{Cards: cardsOf(1)}), newNode(t, written)
+	if a.Kind() != b.Kind() || !reflect.DeepEqual(a, b) {
+		t.Errorf("one kind: %v, deeply equal: %v", a.Kind() == b.Kind(), reflect.DeepEqual(a, b))
 	}
 }

@@ -7,8 +7,9 @@ import (
 	"github.com/gputopology/gpu-topology-scheduler/pkg/ledger"
 )
 
-// generations remembers the latest of the generations that were added: numbers of states of nodes, which grow and of which no two
-// states of any nodes have the same. The zero value is empty; it is safe for concurrent use.
+// generations remembers the latest of the generations that were added: numbers of NodeInfos, which grow and of which no two nodes
+// have one in common, and with which the scheduler's cache marks every change of a node. The zero value is empty; it is safe for
+// concurrent use.
 type generations struct {
 	// slots has each generation at its place modulo the length, until another takes the place.
 	slots [1 << 14]atomic.Int64

@@ -42,7 +42,8 @@ func (p *Plugin) newRoom(f *topology.Fabric, nodes []fwk.NodeInfo, want int) *ro
 	return r
 }
 
-// packing says how well the domain of the node at a position suits those that want room, in thousandths, so that whole domains stay free:
+// packing says how well the domain of the node at a position suits those that want room, in thousandths, so that whole
+// domains stay free:
 //
 //	free >= want   1000 - 500 x free/largest    the fuller the better
 //	else           499 x free/largest           the most of them together, but never before one that holds all

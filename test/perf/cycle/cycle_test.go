@@ -69,7 +69,7 @@ func round(b *testing.B, worlds []*world, serial int) []*pass {
 	return passes
 }
 
-// report writes the figures of the median passes. Those of default divide those of the same iteration.
+// report writes the figures of the median passes. The base of a quotient is the same iteration's.
 func report(b *testing.B, passes map[string][]*pass) {
 	b.Helper()
 	pods := float64(*podsFlag)

@@ -1,5 +1,6 @@
-// Package cycle measures the scheduling cycle of a single pod alone: what a scheduler does for a pod in its own process, with
-// no API server, queue or event handler beside it, so that a change of a few per cent in it shows.
+// Package cycle measures the scheduling cycle of a single pod alone: what a scheduler does for a pod in its own process, with no
+// API server and no queue, so that a change of a few per cent in it shows. Informers and loops of the plugins run beside it, and
+// have nothing to do.
 //
 // # What is compared
 //

@@ -92,7 +92,7 @@ func parse(args []string) (*options, error) {
 	flags.IntVar(&o.rounds, "rounds", 3, "how often each variant is measured")
 	flags.Float64Var(&o.limits.rate, "min-rate", 0, "fail where "+ours+" has less than this times the pods/s of "+baseline+"; 0 is no limit")
 	flags.Float64Var(&o.limits.cpu, "max-cpu", 0, "fail where "+ours+" uses more than this times the CPU time of "+baseline+"; 0 is no limit")
-	flags.Float64Var(&o.limits.flat, "min-of-flat", 0, "fail where "+ours+" has less than this times the pods/s of "+flat+"; 0 is no limit")
+	flags.Float64Var(&o.limits.flat, "min-of-flat", 0, fmt.Sprintf("fail where the first of a pair of %v has less than this times the pods/s of the second; 0 is no limit", fabricPairs))
 	if err := flags.Parse(args); err != nil {
 		return nil, err
 	}

@@ -218,8 +218,11 @@ func (l limits) checkFlat(medians []Summary) error {
 	compared := 0
 	for _, pair := range fabricPairs {
 		s := find(medians, pair[0])
-		if s == nil || s.OfFlat == 0 {
+		if s == nil {
 			continue
+		}
+		if s.OfFlat == 0 {
+			return fmt.Errorf("--min-of-flat compares %s with %s: --variants must name both", pair[0], pair[1])
 		}
 		compared++
 		if s.OfFlat < l.flat {
@@ -227,7 +230,7 @@ func (l limits) checkFlat(medians []Summary) error {
 		}
 	}
 	if compared == 0 {
-		return fmt.Errorf("--min-of-flat compares what knows the fabric with what does not: --variants must name both of one of %v", fabricPairs)
+		return fmt.Errorf("--min-of-flat: --variants must name one of the pairs %v", fabricPairs)
 	}
 	return nil
 }

@@ -27,7 +27,7 @@ const (
 	// baseline is the variant that all others are compared with, ceiling the one that nobody can pass.
 	baseline = "default"
 	ceiling  = "no-decision"
-	// ours is the variant that the limits of the command line hold for.
+	// ours is the variant that the limits of rate and CPU time hold for.
 	ours = "crd"
 	// flat is ours without the fabric: what quality costs is ours divided by it.
 	flat = "crd-flat"
