@@ -22,8 +22,8 @@ type occupancy struct {
 }
 
 // Occupancy returns how full the domains are that are kept whole for gangs: leaves, or spines or NVLink domains where no label
-// names leaves. It is nil where no label names such a domain, and for f nil. f is what Fabric has returned. What the ledger published before the
-// call is counted.
+// names leaves. It is nil where no label names such a domain, and for f nil. f is what Fabric has returned. What the ledger
+// published before the call is counted.
 func (e *Engine) Occupancy(f *topology.Fabric) *placement.Occupancy {
 	if f == nil {
 		return nil

@@ -35,7 +35,8 @@ func (n *Node) Like(other *Node) *Node {
 // identify sets the id: the hash of the kind's content, written one way for one content. Links are written by the shape too, as
 // rates; open, mig and models follow from the cards.
 func (k *kind) identify() {
-	b := text(nil, k.source)
+	var room [4096]byte // of a usual node
+	b := text(room[:0], k.source)
 	b = append(b, k.shape.fingerprint[:]...)
 	b = number(b, int64(len(k.cards)))
 	for i := range k.cards {

@@ -58,14 +58,14 @@ func newShape(k *kind, rates Rates) *Shape {
 			s.pairs[i*count+j], s.pairs[j*count+i] = b, b
 		}
 	}
-	s.fingerprint = sha256.Sum256(s.encode())
+	var room [1024]byte // of eight cards
+	s.fingerprint = sha256.Sum256(s.encode(room[:0]))
 	return s
 }
 
-// encode writes the shape's content, one way for one content: n, then the pairs below the diagonal, then NUMA and
+// encode appends the shape's content, one way for one content: n, then the pairs below the diagonal, then NUMA and
 // NIC distance of every card, each number as 8 bytes.
-func (s *Shape) encode() []byte {
-	b := make([]byte, 0, 8*(1+s.n*(s.n-1)/2+2*s.n))
+func (s *Shape) encode(b []byte) []byte {
 	b = binary.BigEndian.AppendUint64(b, uint64(s.n))
 	for i := range s.n {
 		for j := range i {
