@@ -90,11 +90,11 @@ func TestCursorFollows(t *testing.T) {
 
 // TestCursorReadsOnlyWhatChanged: the second read of a large ledger has the changed nodes, in the order of their changes.
 func TestCursorReadsOnlyWhatChanged(t *testing.T) {
-	l, c := New(), (*Cursor)(nil)
+	l := New()
 	for i := range 2000 {
 		l.SetNode(raceName(i), nil)
 	}
-	c = l.Follow()
+	c := l.Follow()
 	if !c.Read() {
 		t.Error("the first read is not of all nodes")
 	}
