@@ -143,8 +143,9 @@ func (e *Engine) post(ctx context.Context, handle fwk.Handle, binding *v1.Bindin
 }
 
 // refused reports whether the error is a last word, so that nothing of the request is still under way. What the fence kept back
-// was never sent. Of what the server says only a refusal (4xx) is: a 5xx may come from something between here and the server, or from a server that lost sight of its own
-// write. The scheduler's queue of API calls repeats by itself and reports the last try only, so of it nothing is final.
+// was never sent. Of what the server says only a refusal (4xx) is: a 5xx may come from something between here and the server, or
+// from a server that lost sight of its own write. The scheduler's queue of API calls repeats by itself and reports the last try
+// only, so of it nothing is final.
 func refused(handle fwk.Handle, err error) bool {
 	if errors.Is(err, ErrDeposed) {
 		return true

@@ -187,7 +187,7 @@ func (c *Cluster) StartReplica(ctx context.Context, name string, changes ...chan
 	if err != nil {
 		return nil, err
 	}
-	config, err := deriveConfig(shipped, append(changes, withKubeconfig(kubeconfig))...)
+	config, err := DeriveConfig(shipped, append(changes, withKubeconfig(kubeconfig))...)
 	if err != nil {
 		return nil, err
 	}

@@ -135,8 +135,8 @@ func apply(ctx context.Context, client dynamic.Interface, objects []*unstructure
 // change adapts a configuration before it is used.
 type change func(config map[string]any) error
 
-// deriveConfig returns the shipped KubeSchedulerConfiguration with nothing but the changes.
-func deriveConfig(shipped []byte, changes ...change) ([]byte, error) {
+// DeriveConfig returns the shipped KubeSchedulerConfiguration with nothing but the changes.
+func DeriveConfig(shipped []byte, changes ...change) ([]byte, error) {
 	config := map[string]any{}
 	if err := yaml.Unmarshal(shipped, &config); err != nil {
 		return nil, fmt.Errorf("%s: %w", manifests.SchedulerConfig, err)

@@ -139,7 +139,7 @@ profiles:
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
-			got, err := deriveConfig([]byte(sampleConfig), tc.changes...)
+			got, err := DeriveConfig([]byte(sampleConfig), tc.changes...)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -159,7 +159,7 @@ func TestDeriveConfigErrors(t *testing.T) {
 		"not YAML":             "{",
 	} {
 		for which, without := range map[string]change{"plugins": WithoutPlugins, "fabric": WithoutFabric} {
-			if got, err := deriveConfig([]byte(shipped), without); err == nil {
+			if got, err := DeriveConfig([]byte(shipped), without); err == nil {
 				t.Errorf("%s, without %s: no error, got %s", name, which, got)
 			}
 		}
@@ -185,7 +185,7 @@ func TestDerivedConfigsAreValid(t *testing.T) {
 		"without fabric":  {[]change{WithoutFabric, withKubeconfig("/tmp/k")}, []string{"Coscheduling", "GPUTopology", spreadPlugin}},
 		"without plugins": {[]change{WithoutPlugins, withKubeconfig("/tmp/k")}, nil},
 	} {
-		text, err := deriveConfig(shipped, tc.changes...)
+		text, err := DeriveConfig(shipped, tc.changes...)
 		if err != nil {
 			t.Fatal(err)
 		}

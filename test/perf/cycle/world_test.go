@@ -25,7 +25,6 @@ import (
 	"k8s.io/kubernetes/pkg/scheduler/framework"
 	frameworkruntime "k8s.io/kubernetes/pkg/scheduler/framework/runtime"
 	"k8s.io/kubernetes/pkg/scheduler/profile"
-	"sigs.k8s.io/yaml"
 
 	"github.com/gputopology/gpu-topology-scheduler/manifests"
 	_ "github.com/gputopology/gpu-topology-scheduler/pkg/apis/config" // makes plugin args known to the configuration decoder
@@ -155,14 +154,7 @@ func configOf(t testing.TB, v variant) *schedconfig.KubeSchedulerConfiguration {
 	if err != nil {
 		t.Fatal(err)
 	}
-	tree := map[string]any{}
-	if err := yaml.Unmarshal(text, &tree); err != nil {
-		t.Fatal(err)
-	}
-	if err := v.change(tree); err != nil {
-		t.Fatal(err)
-	}
-	if text, err = yaml.Marshal(tree); err != nil {
+	if text, err = simulate.DeriveConfig(text, v.change); err != nil {
 		t.Fatal(err)
 	}
 	file := filepath.Join(t.TempDir(), manifests.SchedulerConfig)

@@ -59,8 +59,8 @@
 //	go run ./test/perf/outside --binaries bin --size 512Nodes_125Gangs --variants default,crd --rounds 5 --out bench.json
 //
 // --gates switches further gates of the schedulers with our plugins, to see what each costs. --profiles keeps a CPU profile
-// of every round's scheduler, which costs some of its speed. --min-rate and --max-cpu
-// fail the run where crd misses them, --min-of-flat where crd or singles does.
+// of every round's scheduler, which costs some of its speed. --min-rate and --max-cpu fail the run where crd misses them,
+// --min-of-flat where crd or singles does.
 //
 // # Scale
 //
