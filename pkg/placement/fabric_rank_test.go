@@ -124,6 +124,21 @@ func TestFlatRing(t *testing.T) {
 	}
 }
 
+// A share may take all of a card. It is no whole card for the ring: nodes are not compared by it, and the plan names no rate.
+func TestFabricRingOfShares(t *testing.T) {
+	p := fabricGang(t, 2, 8, spot{name: "a", leaf: "l0", spine: "s", free: 8})
+	p.Roles[0].Request = share(80*gib, 1)
+	plan := mustPlan(t, p)
+	if plan.LCA.Level != topology.LevelHost || plan.Ring.Bottleneck != 0 {
+		t.Errorf("spans one %v, the ring runs at %v, want one host and no ring", plan.LCA.Level, plan.Ring.Bottleneck)
+	}
+	for _, a := range plan.Assignments {
+		if !a.Choice.Cards[0].Whole() {
+			t.Errorf("got %+v, the test is about shares of all of a card", a.Choice.Cards[0])
+		}
+	}
+}
+
 func TestFabricRates(t *testing.T) {
 	eight := n8s()
 	for k := range 8 {

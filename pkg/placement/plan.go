@@ -47,7 +47,8 @@ type Assignment struct {
 // Ring is the ring that runs through all members with GPUs in rank order and back to the first, members that run
 // included; through all members where none has GPUs.
 type Ring struct {
-	// Bottleneck is the slowest part of the ring: see FabricRates. 0 is no ring: one card, or no whole cards on one node.
+	// Bottleneck is the slowest part of the ring: see FabricRates. 0 is no ring: one card, or on one node members that do not
+	// all ask for whole cards.
 	// What the nodes of running members offer inside is not counted.
 	Bottleneck topology.Bandwidth
 	// Crossings is the number of edges whose ends are in different domains of each level. OptimalCrossings is the lowest

@@ -118,7 +118,8 @@ func ringOf(stops []stop) []stop {
 	return out
 }
 
-// bottleneck returns the rate of the slowest part of the ring.
+// bottleneck returns the rate of the slowest part of the ring. Inside a node there is a part of it where all members ask for
+// whole cards: what a share gets may be all of a card, but nodes are not compared by that.
 func (p *Planner) bottleneck(stops []stop, seats []seat, assignments []Assignment) topology.Bandwidth {
 	least, nics := unlimited, math.MaxInt
 	for first := 0; first < len(seats); {
@@ -126,8 +127,8 @@ func (p *Planner) bottleneck(stops []stop, seats []seat, assignments []Assignmen
 		whole, end := true, first
 		for ; end < len(seats) && seats[end].node == seats[first].node; end++ {
 			set |= assignments[end].Choice.Set()
-			for _, share := range assignments[end].Choice.Cards {
-				whole = whole && share.Whole()
+			if len(assignments[end].Choice.Cards) > 0 {
+				whole = whole && wholeOnly(p.problem.Roles[assignments[end].Role].Request)
 			}
 		}
 		n := &p.problem.Nodes[seats[first].node]
