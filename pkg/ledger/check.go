@@ -41,7 +41,7 @@ func (l *Ledger) checkPods() []error {
 		}
 		staged[p.stage]++
 	}
-	counted, touched, ring, set := l.staged, len(l.touched), len(l.tombstones.ring)-l.tombstones.dropped, len(l.tombstones.set)
+	counted, touched, tombs, listed := l.staged, len(l.touched), l.tombstones.count, l.tombstones.listed()
 	l.mu.Unlock()
 
 	var errs []error
@@ -57,8 +57,8 @@ func (l *Ledger) checkPods() []error {
 	if touched != 0 {
 		errs = append(errs, fmt.Errorf("%d nodes wait to be published", touched))
 	}
-	if ring != set || ring > maxTombstones {
-		errs = append(errs, fmt.Errorf("tombstones: %d in the ring, %d in the set", ring, set))
+	if tombs != listed || tombs > maxTombstones {
+		errs = append(errs, fmt.Errorf("tombstones: %d counted, %d in the lists", tombs, listed))
 	}
 	return errs
 }

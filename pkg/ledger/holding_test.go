@@ -2,8 +2,11 @@ package ledger
 
 import (
 	"errors"
+	"slices"
 	"strings"
 	"testing"
+
+	"pgregory.net/rapid"
 
 	"github.com/gputopology/gpu-topology-scheduler/pkg/allocate"
 	"github.com/gputopology/gpu-topology-scheduler/pkg/topology"
@@ -106,21 +109,76 @@ func TestTombstonesAreBounded(t *testing.T) {
 	ts.drop("c")
 	ts.drop("c")
 	ts.drop("stranger")
-	if ts.has("c") || !ts.has("b") || !ts.has("d") || ts.dropped != 1 {
+	if ts.has("c") || !ts.has("b") || !ts.has("d") || ts.count != 2 {
 		t.Errorf("after c was dropped: %+v", ts)
 	}
 	ts.add("c") // it is younger than d now, and its old place goes before its new one
 	ts.add("e")
-	if !ts.has("c") || !ts.has("e") || ts.dropped != 0 || len(ts.set) != 3 {
+	if !ts.has("c") || !ts.has("e") || ts.has("b") || ts.count != 3 || ts.listed() != 3 {
 		t.Errorf("after c came back: %+v", ts)
 	}
 	for i := range 100 {
 		ts.add(benchUID(i))
-		if len(ts.set) != 3 || len(ts.ring) != 3 {
-			t.Fatalf("%d in the set, %d in the ring", len(ts.set), len(ts.ring))
+		if ts.count != 3 || ts.listed() != 3 || len(ts.ring) != 3 {
+			t.Fatalf("%d counted, %d in the lists, %d in the ring", ts.count, ts.listed(), len(ts.ring))
 		}
 	}
 	if !ts.has(benchUID(97)) || ts.has(benchUID(96)) {
 		t.Error("not the three youngest")
 	}
+}
+
+// TestTombstonesTakeNoMore: their memory is there from the first on, and stays the same however many come.
+func TestTombstonesTakeNoMore(t *testing.T) {
+	ts := tombstones{limit: 500}
+	uids := make([]PodUID, 10*ts.limit)
+	for i := range uids {
+		uids[i] = benchUID(i)
+	}
+	ts.add("first")
+	all := func() {
+		for i, uid := range uids {
+			ts.add(uid)
+			ts.drop(uids[i/3])
+		}
+	}
+	if n := testing.AllocsPerRun(10, all); n != 0 {
+		t.Errorf("%v allocations", n)
+	}
+}
+
+// TestTombstonesAgainstMap compares them with a list and a map.
+func TestTombstonesAgainstMap(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		ts := tombstones{limit: rapid.IntRange(1, 9).Draw(t, "limit")}
+		var ring []PodUID // the model: the oldest first, "" for one that was dropped
+		for range rapid.IntRange(0, 60).Draw(t, "steps") {
+			uid := PodUID(rapid.StringMatching("[a-m]?").Draw(t, "uid"))
+			at := slices.Index(ring, uid)
+			switch rapid.IntRange(0, 2).Draw(t, "step") {
+			case 0:
+				if ts.drop(uid); uid != "" && at >= 0 {
+					ring[at] = ""
+				}
+			default:
+				if ts.add(uid); uid != "" && at < 0 {
+					ring = append(ring, uid)
+					ring = ring[max(0, len(ring)-ts.limit):]
+				}
+			}
+			count := 0
+			for _, uid := range "abcdefghijklm" {
+				want := slices.Contains(ring, PodUID(uid))
+				if got := ts.has(PodUID(uid)); got != want {
+					t.Fatalf("%c: got %t, want %t, ring %q", uid, got, want, ring)
+				}
+				if want {
+					count++
+				}
+			}
+			if ts.count != count || ts.listed() != count || ts.has("") {
+				t.Fatalf("%d counted, %d in the lists, want %d", ts.count, ts.listed(), count)
+			}
+		}
+	})
 }

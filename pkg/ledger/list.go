@@ -142,6 +142,6 @@ func (l *Ledger) Stats() Stats {
 	defer l.mu.Unlock()
 	return Stats{
 		Assumed: l.staged[StageAssumed], Unknown: l.staged[StageUnknown], Bound: l.staged[StageBound],
-		Tombstones: len(l.tombstones.set),
+		Tombstones: l.tombstones.count,
 	}
 }

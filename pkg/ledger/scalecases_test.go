@@ -57,7 +57,7 @@ func TestCaseB158EntriesAreThoseOfLiveObjects(t *testing.T) {
 	if len(f.l.pods) != 0 || len(f.l.nodes.names()) != 0 || len(f.l.touched) != 0 {
 		t.Errorf("%d pods, %d nodes, %d touched nodes are left of nothing", len(f.l.pods), len(f.l.nodes.names()), len(f.l.touched))
 	}
-	if got := len(f.l.tombstones.set); got > 500 || len(f.l.tombstones.ring) > 500 {
+	if got := f.l.tombstones.count; got > 500 || len(f.l.tombstones.ring) > 500 {
 		t.Errorf("%d tombstones in a ring of %d, want at most 500", got, len(f.l.tombstones.ring))
 	}
 	f.check()
