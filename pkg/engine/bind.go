@@ -55,6 +55,8 @@ const (
 // these cards any more: others may hold them by now.
 func (e *Engine) Bind(ctx context.Context, handle fwk.Handle, binding *v1.Binding, cards []allocate.CardShare) error {
 	uid := ledger.PodUID(binding.UID)
+	e.pace.begin()
+	defer e.pace.end()
 	select {
 	case e.binds <- struct{}{}:
 		defer func() { <-e.binds }()

@@ -57,6 +57,8 @@ type Engine struct {
 	book     *book.Book
 	// binds holds a token for each Binding under way.
 	binds chan struct{}
+	// pace has what Pace waits for.
+	pace pace
 	// inFlight are the pods whose Binding is being sent.
 	inFlight inFlight
 	// wakes has a token when cards came free of which no event of the scheduler tells.
@@ -117,6 +119,7 @@ func New(o Options) *Engine {
 		leads:        make(chan struct{}),
 		wakes:        make(chan struct{}, 1),
 		binds:        make(chan struct{}, bindsInFlight),
+		pace:         pace{ended: make(chan struct{}, 1)},
 		profiles:     map[string]*config.GPUTopologyArgs{},
 		chooser:      allocate.NewChooser(),
 		clock:        o.Clock,

@@ -16,6 +16,9 @@ gpu_topology_scheduler_admission_failures_total 1
 # HELP gpu_topology_scheduler_avoided_nodes_total [ALPHA] Times that a node was avoided since its kubelet failed GPU pods at admission.
 # TYPE gpu_topology_scheduler_avoided_nodes_total counter
 gpu_topology_scheduler_avoided_nodes_total 1
+# HELP gpu_topology_scheduler_bind_backpressure_seconds_total [ALPHA] Time in which scheduling waited for the Bindings of gangs to reach the API server.
+# TYPE gpu_topology_scheduler_bind_backpressure_seconds_total counter
+gpu_topology_scheduler_bind_backpressure_seconds_total 0.5
 # HELP gpu_topology_scheduler_bind_outcomes_total [ALPHA] Bindings of GPU pods by outcome.
 # TYPE gpu_topology_scheduler_bind_outcomes_total counter
 gpu_topology_scheduler_bind_outcomes_total{outcome="confirmed"} 1
@@ -136,6 +139,7 @@ func TestNamesAndLabels(t *testing.T) {
 	GangPlanSeconds.Observe(0.00015)
 	GangRollbacks.Inc()
 	ReportsDropped.Inc()
+	PacedSeconds.Add(0.5)
 	InventoryProblems.WithLabelValues("annotation").Inc()
 	UnreadableRecords.WithLabelValues("missing").Inc()
 	var names []string

@@ -29,7 +29,8 @@ func (p *Plugin) Unreserve(_ context.Context, state fwk.CycleState, pod *v1.Pod,
 	}
 }
 
-// Permit lets a member wait until all its siblings have been through their own cycles.
+// Permit lets a member wait until all its siblings have been through their own cycles. The cycle that lets them go waits itself
+// while too many Bindings queue up.
 func (p *Plugin) Permit(ctx context.Context, state fwk.CycleState, pod *v1.Pod, nodeName string) (*fwk.Status, time.Duration) {
 	attempt := engine.AttemptOf(state)
 	switch answer, timeout, reason := p.book.Reserved(pod, nodeName); answer {
@@ -41,6 +42,9 @@ func (p *Plugin) Permit(ctx context.Context, state fwk.CycleState, pod *v1.Pod, 
 		return fwk.NewStatus(fwk.Unschedulable, reason), 0
 	case book.AnswerGo:
 		attempt.Permitted()
+		if _, member := book.KeyOf(pod); member {
+			p.engine.Pace(ctx)
+		}
 	}
 	return nil, 0
 }
