@@ -70,7 +70,7 @@ func (e *Engine) StartGangs(ctx context.Context, handle fwk.Handle, args *config
 	if err != nil {
 		return fmt.Errorf("client of PodGroups: %w", err)
 	}
-	g.writer = podgroup.NewWriter(groups, handle.ClientSet(), e.clock, e, logger)
+	g.writer = podgroup.NewWriter(groups, handle.ClientSet(), e.clock, e, logger, e.pace.queued)
 	if timeout := args.NodeLeaseTimeout.Duration; timeout > 0 {
 		g.leases = newLeases(handle.ClientSet(), e.clock, timeout, e.book.MayCureAll)
 	}

@@ -12,6 +12,8 @@ const (
 	// bindsAhead is how many Bindings may be under way, or wait to be, before the next gang is decided. It keeps an API server
 	// that answers a Binding in 20 ms busy with 1600 a second.
 	bindsAhead = 32
+	// bindsQueued is how many open Bindings are a queue: fewer are the members of a gang that was just let go.
+	bindsQueued = 8
 	// paceStall is how long Pace waits for one Binding to end, and paceMost how long it waits in all.
 	paceStall = 100 * time.Millisecond
 	paceMost  = time.Second
@@ -34,6 +36,9 @@ func (p *pace) end() {
 	default:
 	}
 }
+
+// queued reports whether Bindings queue up.
+func (p *pace) queued() bool { return p.open.Load() > bindsQueued }
 
 // Pace waits at the end of a scheduling cycle that let a gang go, until no more than bindsAhead Bindings are open. Members of a
 // gang are let go all at once, and gangs are decided faster than an API server takes their Bindings: without the wait a second's

@@ -83,6 +83,13 @@ func TestPace(t *testing.T) {
 func TestBindIsCounted(t *testing.T) {
 	b := newBench(t, clocktesting.NewFakeClock(time.Now()))
 	var during int32
+	if b.pace.open.Store(bindsQueued); b.pace.queued() {
+		t.Error("a gang of 8 is a queue")
+	}
+	if b.pace.open.Store(bindsQueued + 1); !b.pace.queued() {
+		t.Error("9 Bindings are no queue")
+	}
+	b.pace.open.Store(0)
 	b.server.onPost = func(s *server, _ int, _ *v1.Binding) error {
 		during = b.pace.open.Load()
 		return errLost

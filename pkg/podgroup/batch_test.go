@@ -34,6 +34,33 @@ func TestManyGroupsAreWrittenABatchAtATime(t *testing.T) {
 	}
 }
 
+// TestWritesYieldToBindings: while Bindings queue up nothing is written for 2 s, and then what is true by then.
+func TestWritesYieldToBindings(t *testing.T) {
+	b := newBench(t)
+	b.create("g", "uid-g")
+	b.create("h", "uid-h")
+	b.busy = true
+	b.Set(desired("g", "uid-g", "Scheduling", 0))
+	b.flush(t.Context())
+	b.clock.Step(yieldLimit - time.Millisecond)
+	b.Set(desired("g", "uid-g", "Running", 4))
+	b.flush(t.Context())
+	if n := b.statuses(); n != 0 {
+		t.Fatalf("%d statuses are written ahead of Bindings", n)
+	}
+	b.clock.Step(time.Millisecond)
+	b.Set(desired("h", "uid-h", "Scheduling", 0))
+	b.flush(t.Context())
+	if got := b.groups["g"].status["phase"]; got != "Running" || b.statuses() != 1 {
+		t.Errorf("after 2 s the group shows %v, and %d statuses are written, want Running and 1", got, b.statuses())
+	}
+	b.busy = false
+	b.flush(t.Context())
+	if got := b.groups["h"].status["phase"]; got != "Scheduling" || b.statuses() != 2 {
+		t.Errorf("with no Binding left the other shows %v, and %d statuses are written, want Scheduling and 2", got, b.statuses())
+	}
+}
+
 // statuses counts the writes of statuses.
 func (b *bench) statuses() int {
 	b.mu.Lock()

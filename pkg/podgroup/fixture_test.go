@@ -45,6 +45,9 @@ type bench struct {
 	clock *testingclock.FakeClock
 	pods  *fake.Clientset
 
+	// busy says that Bindings queue up.
+	busy bool
+
 	mu     sync.Mutex
 	groups map[string]*stored
 	events []string
@@ -72,7 +75,7 @@ func newBench(t *testing.T, pods ...runtime.Object) *bench {
 		}
 		return true, nil, apierrors.NewNotFound(podGroups, name)
 	})
-	b.Writer = NewWriter(client, b.pods, b.clock, b, ktesting.NewLogger(t, ktesting.NewConfig()))
+	b.Writer = NewWriter(client, b.pods, b.clock, b, ktesting.NewLogger(t, ktesting.NewConfig()), func() bool { return b.busy })
 	return b
 }
 

@@ -28,6 +28,9 @@ const (
 	// server as much as a few binds: when many gangs start at once, the binds go first, and what is written later is written
 	// once for all that happened meanwhile.
 	batchGroups = 10
+	// yieldLimit is how long writes to a PodGroup are put off while Bindings queue up. Each costs the API server two to four
+	// times the CPU of a Binding, and a pod that runs is worth more than a line that says so.
+	yieldLimit = 2 * time.Second
 	// workers is the number of writes in flight.
 	workers = 8
 )
@@ -40,6 +43,8 @@ type Writer struct {
 	clock  clock.WithTicker
 	report Reporter
 	logger klog.Logger
+	// busy reports whether Bindings queue up; nil is never.
+	busy func() bool
 
 	// mu guards what follows. No call leaves while it is held.
 	mu      sync.Mutex
@@ -49,10 +54,11 @@ type Writer struct {
 	dirty map[types.NamespacedName]struct{}
 }
 
-// NewWriter returns a Writer that gathers from the start and writes while Run runs.
-func NewWriter(groups versioned.Interface, pods kubernetes.Interface, c clock.WithTicker, report Reporter, logger klog.Logger) *Writer {
+// NewWriter returns a Writer that gathers from the start and writes while Run runs. busy, which may be nil, reports whether the
+// API server has Bindings to do: while it does, PodGroups wait for up to 2 s.
+func NewWriter(groups versioned.Interface, pods kubernetes.Interface, c clock.WithTicker, report Reporter, logger klog.Logger, busy func() bool) *Writer {
 	return &Writer{
-		groups: groups, pods: pods, clock: c, report: report, logger: logger,
+		groups: groups, pods: pods, clock: c, report: report, logger: logger, busy: busy,
 		entries: map[types.NamespacedName]*entry{}, names: map[gang.GroupUID]types.NamespacedName{},
 		dirty: map[types.NamespacedName]struct{}{},
 	}
@@ -176,6 +182,7 @@ func each(n int, do func(int)) {
 
 // take returns what is due: writes to groups, writes to parked pods, and the states whose reason is news.
 func (w *Writer) take(now time.Time) (writes []groupWrite, pods []podWrite, events []news) {
+	yields := w.busy != nil && w.busy()
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for _, key := range w.ordered() {
@@ -185,7 +192,8 @@ func (w *Writer) take(now time.Time) (writes []groupWrite, pods []podWrite, even
 			events = append(events, news{e.desired, e.version})
 		}
 		m := e.writes()
-		if m.any() && e.retry.due(now) && len(writes) < batchGroups {
+		late := yields && now.Sub(e.since) < yieldLimit
+		if m.any() && !late && e.retry.due(now) && len(writes) < batchGroups {
 			e.tried = true
 			writes = append(writes, groupWrite{desired: e.desired, missing: m})
 		}
