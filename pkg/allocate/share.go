@@ -20,7 +20,7 @@ func (p *plan) placeShares() *Rejection {
 		return nil
 	}
 	rej := p.rejectShare(failed)
-	if len(order) > 1 && p.fitsAlone(failed) && p.searchShares(order) {
+	if len(order) > 0 && p.fitsAlone(failed) && p.searchShares(order) {
 		return nil
 	}
 	return rej

@@ -415,6 +415,12 @@ func TestSharesAreRearranged(t *testing.T) {
 		"all cards alike":   {left(90, 90, 90, 90), sizes(50, 50, 50, 40, 40, 40, 40, 50), true},
 		"a sidecar out of the way": {left(60, 70), claims(
 			shareClaim("side", allocate.PhaseSidecar, 50), shareClaim("init", allocate.PhaseInit, 70), shareClaim("main", 0, 10)), true},
+		"a lone sidecar out of the way": {left(60, 70), claims(
+			shareClaim("side", allocate.PhaseSidecar, 50), shareClaim("init", allocate.PhaseInit, 70)), true},
+		"a lone sidecar out of the way of the other card": {left(70, 60), claims(
+			shareClaim("side", allocate.PhaseSidecar, 50), shareClaim("init", allocate.PhaseInit, 70)), true},
+		"a lone sidecar in the way": {left(40, 70), claims(
+			shareClaim("side", allocate.PhaseSidecar, 50), shareClaim("init", allocate.PhaseInit, 70)), false},
 		"the sidecar fits one only": {left(60, 70), claims(
 			shareClaim("side", allocate.PhaseSidecar, 65), shareClaim("init", allocate.PhaseInit, 66), shareClaim("main", 0, 10)), false},
 		"more claims than are searched": {left(100, 70), sizes(60, 40, 40, 25, 1, 1, 1, 1, 1), false},

@@ -147,42 +147,47 @@ func (m *model) repair(r Repair) error {
 // first releases nothing. What is in flight, or of unknown outcome, is never touched.
 func TestPlanSettles(t *testing.T) {
 	met := map[Kind]int{}
-	rapid.Check(t, func(t *rapid.T) {
-		m := drawModel(t)
-		for _, k := range m.sweep(t, 0) {
-			met[k]++
-			if k == Orphan || k == Expired || k == Tombstone || k == Unconfirmed {
-				t.Fatalf("%s at first sight", k)
-			}
-		}
-		for uid := range m.first {
-			if _, ok := m.l.Entry(uid); !ok {
-				t.Fatalf("one sweep released %s", uid)
-			}
-		}
-		for _, k := range m.sweep(t, time.Duration(rapid.Int64Range(0, int64(confirmAfter)-1).Draw(t, "too soon"))) {
-			t.Fatalf("%s, confirmed too soon", k)
-		}
-		for _, k := range m.sweep(t, confirmAfter) {
-			met[k]++
-		}
-		m.settled(t)
-		for _, k := range m.sweep(t, 2*confirmAfter) {
-			t.Fatalf("%s of a world that was settled", k)
-		}
-		for _, k := range m.sweep(t, assumedLimit) {
-			met[k]++
-			if k != Expired {
-				t.Fatalf("%s of a world that was settled", k)
-			}
-		}
-		m.settledForLong(t)
-	})
-	for _, k := range []Kind{Missing, Differing, Unconfirmed, Tombstone, Edited, Orphan, Expired} {
-		if met[k] == 0 {
-			t.Errorf("no %s in any run: the test shows nothing of it", k)
+	unmet := func(k Kind) bool { return met[k] == 0 }
+	kinds := []Kind{Missing, Differing, Unconfirmed, Tombstone, Edited, Orphan, Expired}
+	// A hundred draws do not always meet all.
+	for range 10 {
+		if rapid.Check(t, func(t *rapid.T) { checkPlanSettles(t, met) }); t.Failed() || !slices.ContainsFunc(kinds, unmet) {
+			return
 		}
 	}
+	t.Errorf("%v: the test does not show all of %v", met, kinds)
+}
+
+func checkPlanSettles(t *rapid.T, met map[Kind]int) {
+	m := drawModel(t)
+	for _, k := range m.sweep(t, 0) {
+		met[k]++
+		if k == Orphan || k == Expired || k == Tombstone || k == Unconfirmed {
+			t.Fatalf("%s at first sight", k)
+		}
+	}
+	for uid := range m.first {
+		if _, ok := m.l.Entry(uid); !ok {
+			t.Fatalf("one sweep released %s", uid)
+		}
+	}
+	for _, k := range m.sweep(t, time.Duration(rapid.Int64Range(0, int64(confirmAfter)-1).Draw(t, "too soon"))) {
+		t.Fatalf("%s, confirmed too soon", k)
+	}
+	for _, k := range m.sweep(t, confirmAfter) {
+		met[k]++
+	}
+	m.settled(t)
+	for _, k := range m.sweep(t, 2*confirmAfter) {
+		t.Fatalf("%s of a world that was settled", k)
+	}
+	for _, k := range m.sweep(t, assumedLimit) {
+		met[k]++
+		if k != Expired {
+			t.Fatalf("%s of a world that was settled", k)
+		}
+	}
+	m.settledForLong(t)
 }
 
 // settled compares the ledger with the world, pod by pod.
