@@ -22,6 +22,21 @@ const (
 	AnswerRefuse
 )
 
+// Completes reports whether the gang of the pod is let go once Reserved is called for it, and how many members wait for that.
+func (b *Book) Completes(pod *v1.Pod) (waiting int, yes bool) {
+	key, named := KeyOf(pod)
+	if !named {
+		return 0, false
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	g := b.groups[key]
+	if g == nil || g.state == nil {
+		return 0, false
+	}
+	return g.state.Completes(ledger.PodUID(pod.UID))
+}
+
 // Reserved says that a member asks for leave to be bound. timeout goes with AnswerWait, reason with AnswerRefuse.
 func (b *Book) Reserved(pod *v1.Pod, node string) (answer Answer, timeout time.Duration, reason string) {
 	key, named := KeyOf(pod)

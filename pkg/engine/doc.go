@@ -29,8 +29,8 @@
 //	ledger.Suspect: the cards stay held; the resolve loop reads on. A pod still unbound after lateCommit (an API server
 //	gives up a request after 60 s, its default --request-timeout) is given back and woken.
 //
-// At most 64 Bindings are under way. A cycle that let a gang go waits, in Pace, until few are left over, so that gangs are not
-// decided far ahead of their binds.
+// At most 64 Bindings are under way. The last cycle of a gang waits, in Pace, until few are left over, so that gangs are not let go
+// far ahead of their binds.
 //
 // # Attempts
 //

@@ -119,7 +119,7 @@ func New(o Options) *Engine {
 		leads:        make(chan struct{}),
 		wakes:        make(chan struct{}, 1),
 		binds:        make(chan struct{}, bindsInFlight),
-		pace:         pace{ended: make(chan struct{}, 1)},
+		pace:         newPace(),
 		profiles:     map[string]*config.GPUTopologyArgs{},
 		chooser:      allocate.NewChooser(),
 		clock:        o.Clock,

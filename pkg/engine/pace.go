@@ -2,53 +2,113 @@ package engine
 
 import (
 	"context"
-	"sync/atomic"
+	"sync"
 	"time"
 
+	"github.com/gputopology/gpu-topology-scheduler/pkg/ledger"
 	"github.com/gputopology/gpu-topology-scheduler/pkg/metrics"
 )
 
 const (
-	// bindsAhead is how many Bindings may be under way, or wait to be, before the next gang is decided. It keeps an API server
+	// bindsAhead is how many Bindings may be under way, or wait to be, before the next gang is let go. It keeps an API server
 	// that answers a Binding in 20 ms busy with 1600 a second.
 	bindsAhead = 32
 	// bindsQueued is how many open Bindings are a queue: fewer are the members of a gang that was just let go.
 	bindsQueued = 8
 	// paceStall is how long Pace waits for one Binding to end, and paceMost how long it waits in all.
 	paceStall = 100 * time.Millisecond
-	paceMost  = time.Second
+	paceMost  = 500 * time.Millisecond
 )
 
 // pace counts Bindings.
 type pace struct {
-	// open is the number of calls of Bind.
-	open atomic.Int32
-	// ended has a token when one has returned since the last look.
+	// ended has a token when one has ended since the last look.
 	ended chan struct{}
+
+	// mu guards what follows.
+	mu sync.Mutex
+	// open is the number of Bindings that have begun and not ended, and of those that led stands for.
+	open int
+	// led is how many members of its gang follow each member that is bound ahead of them.
+	led map[ledger.PodUID]int
+	// stuck is how many Bindings are not waited for, since they did not end when they were.
+	stuck int
 }
 
-func (p *pace) begin() { p.open.Add(1) }
+func newPace() pace { return pace{ended: make(chan struct{}, 1), led: map[ledger.PodUID]int{}} }
 
-func (p *pace) end() {
-	p.open.Add(-1)
-	select {
-	case p.ended <- struct{}{}:
-	default:
+// begin and end stand around each Binding.
+func (p *pace) begin() { p.add(1) }
+func (p *pace) end()   { p.add(-1) }
+
+func (p *pace) add(n int) {
+	p.mu.Lock()
+	p.open += n
+	p.stuck = max(0, min(p.stuck, p.open-bindsAhead))
+	p.mu.Unlock()
+	if n < 0 {
+		select {
+		case p.ended <- struct{}{}:
+		default:
+		}
 	}
 }
 
-// queued reports whether Bindings queue up.
-func (p *pace) queued() bool { return p.open.Load() > bindsQueued }
+// full reports whether the next gang is to wait.
+func (p *pace) full() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.open > bindsAhead+p.stuck
+}
 
-// Pace waits at the end of a scheduling cycle that let a gang go, until no more than bindsAhead Bindings are open. Members of a
-// gang are let go all at once, and gangs are decided faster than an API server takes their Bindings: without the wait a second's
-// worth of them queues up, and whoever comes then, however high its priority, is bound behind them. What the cycle decided
-// stands, and the next one begins with the pod that is first in the queue by then, and with the nodes as they are by then.
+// giveUp no longer waits for what is open now.
+func (p *pace) giveUp() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.stuck = max(0, p.open-bindsAhead)
+}
+
+// queued reports whether Bindings queue up.
+func (p *pace) queued() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.open > bindsQueued
+}
+
+// Leads says that so many members of a gang will be bound once the member is. Led must follow, whatever becomes of the member; it
+// may be called for any pod and any number of times.
+func (e *Engine) Leads(uid ledger.PodUID, followers int) {
+	if followers <= 0 {
+		return
+	}
+	e.pace.mu.Lock()
+	known := e.pace.led[uid]
+	e.pace.led[uid] = followers
+	e.pace.mu.Unlock()
+	e.pace.add(followers - known)
+}
+
+// Led ends what Leads said of the pod.
+func (e *Engine) Led(uid ledger.PodUID) {
+	e.pace.mu.Lock()
+	followers := e.pace.led[uid]
+	delete(e.pace.led, uid)
+	e.pace.mu.Unlock()
+	if followers > 0 {
+		e.pace.add(-followers)
+	}
+}
+
+// Pace waits until no more than bindsAhead Bindings are open, those of gangs included whose first member is on its way. It is
+// called in the last cycle of a gang, before its members are let go: they are bound all at once, and gangs are decided faster
+// than an API server takes their Bindings. Without the wait a second's worth of them queues up, and whoever comes then, however
+// high its priority, is bound behind them. The next cycle begins with the pod that is first in the queue by then, and with the
+// nodes as they are by then.
 //
-// It gives up after paceStall without a Binding's end, and after paceMost: an API server that does not answer must not keep
-// pods from learning why they do not fit.
+// It gives up after paceMost, and after paceStall without a Binding's end, and in that case does not wait again for those that
+// were open: an API server, or a webhook, that does not answer must not keep pods from learning why they do not fit.
 func (e *Engine) Pace(ctx context.Context) {
-	if e.pace.open.Load() <= bindsAhead {
+	if !e.pace.full() {
 		return
 	}
 	began := e.clock.Now()
@@ -57,12 +117,13 @@ func (e *Engine) Pace(ctx context.Context) {
 	defer most.Stop()
 	stall := e.clock.NewTimer(paceStall)
 	defer stall.Stop()
-	for e.pace.open.Load() > bindsAhead {
+	for e.pace.full() {
 		select {
 		case <-e.pace.ended:
 			stall.Stop()
 			stall.Reset(paceStall)
 		case <-stall.C():
+			e.pace.giveUp()
 			return
 		case <-most.C():
 			return

@@ -15,28 +15,33 @@ import (
 	"github.com/gputopology/gpu-topology-scheduler/pkg/metrics"
 )
 
-// paced returns how long Pace takes with so many Bindings open, of which one ends each time after so long; 0 is never.
-func paced(t *testing.T, open int, every, cancel time.Duration) (took time.Duration, left int32) {
+// pacing is how Bindings end while Pace waits: the first of so many after so long, and so on.
+type pacing struct {
+	open, ends int
+	every      time.Duration
+	cancel     time.Duration // 0 is never
+}
+
+// paced returns how long Pace takes, and how many Bindings are open at the end.
+func paced(t *testing.T, p pacing) (took time.Duration, left int) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		e := New(Options{Clock: clock.RealClock{}})
 		ctx, stop := context.WithCancel(t.Context())
-		for range open {
-			e.pace.begin()
-		}
+		e.pace.add(p.open)
 		var binds sync.WaitGroup
 		binds.Go(func() {
-			for every > 0 && ctx.Err() == nil && e.pace.open.Load() > 0 {
-				time.Sleep(every)
+			for i := 0; i < p.ends && ctx.Err() == nil; i++ {
+				time.Sleep(p.every)
 				e.pace.end()
 			}
 		})
-		if cancel > 0 {
-			time.AfterFunc(cancel, stop)
+		if p.cancel > 0 {
+			time.AfterFunc(p.cancel, stop)
 		}
 		began := time.Now()
 		e.Pace(ctx)
-		took, left = time.Since(began), e.pace.open.Load()
+		took, left = time.Since(began), e.pace.open
 		stop()
 		binds.Wait()
 	})
@@ -47,19 +52,19 @@ func TestPace(t *testing.T) {
 	metrics.Register()
 	const ms = time.Millisecond
 	tests := map[string]struct {
-		open          int
-		every, cancel time.Duration
-		want          time.Duration
-		wantLeft      int32
+		pacing
+		want     time.Duration
+		wantLeft int
 	}{
-		"nothing open":                        {want: 0},
-		"no more than may be":                 {open: bindsAhead, every: ms, want: 0, wantLeft: bindsAhead},
-		"two more":                            {open: bindsAhead + 2, every: 3 * ms, want: 6 * ms, wantLeft: bindsAhead},
-		"a gang of 100":                       {open: bindsAhead + 100, every: 5 * ms, want: 500 * ms, wantLeft: bindsAhead},
-		"each as slow as is waited for":       {open: bindsAhead + 5, every: paceStall - ms, want: 5 * (paceStall - ms), wantLeft: bindsAhead},
-		"an API server that does not answer":  {open: bindsAhead + 1, want: paceStall, wantLeft: bindsAhead + 1},
-		"more than can be waited for":         {open: bindsAhead + 1000, every: 7 * ms, want: paceMost, wantLeft: bindsAhead + 1000 - 142},
-		"the scheduler stops in the meantime": {open: bindsAhead + 1, cancel: 9 * ms, want: 9 * ms, wantLeft: bindsAhead + 1},
+		"nothing open":                        {pacing{}, 0, 0},
+		"no more than may be":                 {pacing{open: bindsAhead, ends: 9, every: ms}, 0, bindsAhead},
+		"two more":                            {pacing{open: bindsAhead + 2, ends: 9, every: 3 * ms}, 6 * ms, bindsAhead},
+		"a gang of 80":                        {pacing{open: bindsAhead + 80, ends: 99, every: 5 * ms}, 400 * ms, bindsAhead},
+		"each as slow as is waited for":       {pacing{open: bindsAhead + 5, ends: 9, every: paceStall - ms}, 5 * (paceStall - ms), bindsAhead},
+		"an API server that does not answer":  {pacing{open: bindsAhead + 1}, paceStall, bindsAhead + 1},
+		"one that answers no more":            {pacing{open: bindsAhead + 5, ends: 3, every: ms}, 3*ms + paceStall, bindsAhead + 2},
+		"more than can be waited for":         {pacing{open: bindsAhead + 1000, ends: 1000, every: 7 * ms}, paceMost, bindsAhead + 1000 - 71},
+		"the scheduler stops in the meantime": {pacing{open: bindsAhead + 1, cancel: 9 * ms}, 9 * ms, bindsAhead + 1},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -67,7 +72,7 @@ func TestPace(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			took, left := paced(t, tt.open, tt.every, tt.cancel)
+			took, left := paced(t, tt.pacing)
 			if took != tt.want || left != tt.wantLeft {
 				t.Errorf("waited for %v with %d open at the end, want %v and %d", took, left, tt.want, tt.wantLeft)
 			}
@@ -79,33 +84,102 @@ func TestPace(t *testing.T) {
 	}
 }
 
-// TestBindIsCounted: a Binding is open from the call of Bind to its return, whatever comes of it.
+// TestBindingsThatHangAreWaitedForOnce: after that, gangs wait for each other's Bindings alone. When those that hung end, as many
+// may be open as ever.
+func TestBindingsThatHangAreWaitedForOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e := New(Options{Clock: clock.RealClock{}})
+		wait := func(want time.Duration) {
+			t.Helper()
+			began := time.Now()
+			if e.Pace(t.Context()); time.Since(began) != want {
+				t.Errorf("waited for %v, want %v", time.Since(began), want)
+			}
+		}
+		const hung = bindsAhead + 8
+		e.pace.add(hung)
+		wait(paceStall)
+		for range 100 {
+			wait(0)
+			e.pace.begin()
+			e.pace.end()
+		}
+		e.pace.add(3)
+		time.AfterFunc(time.Millisecond, func() { e.pace.add(-3) })
+		wait(time.Millisecond)
+		e.pace.add(-hung)
+		e.pace.add(bindsAhead)
+		wait(0)
+		e.pace.begin()
+		time.AfterFunc(time.Millisecond, e.pace.end)
+		wait(time.Millisecond)
+	})
+}
+
+// TestFollowersCount: the members that follow one on its way count as open until it has arrived, and once.
+func TestFollowersCount(t *testing.T) {
+	e := New(Options{Clock: clocktesting.NewFakeClock(time.Now())})
+	for i, step := range []struct {
+		do   func()
+		want int
+	}{
+		{func() { e.Led("a") }, 0},
+		{func() { e.Leads("a", 0) }, 0},
+		{func() { e.Leads("a", 7) }, 7},
+		{func() { e.Leads("b", 3) }, 10},
+		{func() { e.Leads("a", 5) }, 8},
+		{func() { e.Led("a") }, 3},
+		{func() { e.Led("a") }, 3},
+		{func() { e.Led("b") }, 0},
+	} {
+		if step.do(); e.pace.open != step.want || len(e.pace.led) > 2 {
+			t.Errorf("step %d: %d open, want %d; %v", i, e.pace.open, step.want, e.pace.led)
+		}
+	}
+	if len(e.pace.led) != 0 {
+		t.Errorf("%v is left", e.pace.led)
+	}
+}
+
+// TestBindIsCounted: a Binding is open from the call of Bind to its return, whatever comes of it, also while it waits for others.
 func TestBindIsCounted(t *testing.T) {
 	b := newBench(t, clocktesting.NewFakeClock(time.Now()))
-	var during int32
-	if b.pace.open.Store(bindsQueued); b.pace.queued() {
-		t.Error("a gang of 8 is a queue")
+	opens := func() int {
+		b.pace.mu.Lock()
+		defer b.pace.mu.Unlock()
+		return b.pace.open
 	}
-	if b.pace.open.Store(bindsQueued + 1); !b.pace.queued() {
-		t.Error("9 Bindings are no queue")
-	}
-	b.pace.open.Store(0)
-	b.server.onPost = func(s *server, _ int, _ *v1.Binding) error {
-		during = b.pace.open.Load()
+	during := 0
+	b.server.onPost = func(*server, int, *v1.Binding) error {
+		during = opens()
 		return errLost
 	}
 	if err := b.Bind(b.ctx, b.handle, b.binding, b.holding.Cards); err == nil {
 		t.Error("the answer was lost, and Bind returns nil")
 	}
-	if got := b.pace.open.Load(); during != 1 || got != 0 {
-		t.Errorf("%d open meanwhile and %d after it, want 1 and 0", during, got)
+	if during != 1 || opens() != 0 {
+		t.Errorf("%d open meanwhile and %d after it, want 1 and 0", during, opens())
 	}
-	canceled, cancel := context.WithCancel(b.ctx)
-	cancel()
+	ctx, cancel := context.WithCancel(b.ctx)
 	for range bindsInFlight {
 		b.binds <- struct{}{}
 	}
-	if err := b.Bind(canceled, b.handle, b.binding, b.holding.Cards); err == nil || b.pace.open.Load() != 0 {
-		t.Errorf("%v, %d open", err, b.pace.open.Load())
+	ended := make(chan error)
+	go func() { ended <- b.Bind(ctx, b.handle, b.binding, b.holding.Cards) }()
+	eventually(b.ctx, t, "the Binding that waits is open", func() bool { return opens() == 1 })
+	cancel()
+	if err := <-ended; err == nil || opens() != 0 {
+		t.Errorf("%v, %d open", err, opens())
+	}
+}
+
+func TestQueued(t *testing.T) {
+	p := newPace()
+	for n, want := range map[int]bool{0: false, bindsQueued: false, bindsQueued + 1: true} {
+		p.add(n)
+		if got := p.queued(); got != want {
+			t.Errorf("%d open: queued is %t", n, got)
+		}
+		p.add(-n)
 	}
 }

@@ -19,7 +19,7 @@ const wantSteps = 50_000
 // mustMeet is what random events have to reach for the test to say anything.
 var mustMeet = []string{
 	"allow", "reject", "release", "activate", "evict", "failure", "canary", "followers", "late plan", "replan", "alone",
-	"forming", "planned", "admitting", "running", "broken", "finished", "recovered",
+	"forming", "planned", "admitting", "running", "broken", "finished", "recovered", "completes",
 }
 
 // machine drives a State and the model through the same events.
@@ -285,9 +285,12 @@ func (x *machine) pass(t *rapid.T) {
 // do takes an event through both and compares.
 func (x *machine) do(t *rapid.T, e Event) {
 	*x.steps++
-	failures, expected := x.m.failures, x.s.Clone()
+	failures, expected, before := x.m.failures, x.s.Clone(), x.s.Clone()
 	s, actions := Decide(x.s, e, x.m.now)
 	x.s = s
+	if r, ok := e.(MemberReserved); ok {
+		x.completes(t, before, r)
+	}
 	_, again := Decide(expected, e, x.m.now)
 	if diff := cmp.Diff(again, actions); diff != "" {
 		t.Fatalf("the same state and event, other actions (-first +again):\n%s", diff)
@@ -303,6 +306,23 @@ func (x *machine) do(t *rapid.T, e Event) {
 		x.met["recovered"]++
 	}
 	x.compare(t, e)
+}
+
+// completes holds that Completes foretold whether the gang would be let go, and for how many others.
+func (x *machine) completes(t *rapid.T, before *State, e MemberReserved) {
+	waiting, yes := before.Completes(e.Pod)
+	was, _ := before.Stage(e.Pod)
+	is, _ := x.s.Stage(e.Pod)
+	switch let := was == StagePlanned && is == StageAdmitted; {
+	case let && !yes:
+		t.Fatalf("%#v let the gang go, which was not foretold", e)
+	case yes && !let && before.members[e.Pod].node == e.Node:
+		t.Fatalf("%#v was to let the gang go; the pod is %s", e, is)
+	case yes && waiting != before.count(StageReserved):
+		t.Fatalf("%#v: %d are said to wait, %d do", e, waiting, before.count(StageReserved))
+	case yes && let && waiting > 0:
+		x.met["completes"]++
+	}
 }
 
 func (x *machine) meet(e Event, actions []Action) {

@@ -9,7 +9,7 @@ const maxTombstones = 1 << 16
 // tombstones remembers the UIDs added last, up to a limit. The oldest is forgotten first. Its memory is taken with the
 // first UID and stays the same, whatever comes and goes: a map would grow by the places of those that are gone. It keeps
 // 128 bits for a UID and not the UID, whose string would keep alive whatever it was cut from. Two UIDs are taken for the
-// same with a probability of 2^-128.
+// same with a probability of about 2^-128.
 type tombstones struct {
 	limit int
 	seeds [2]maphash.Seed

@@ -124,6 +124,22 @@ func TestFlatRing(t *testing.T) {
 	}
 }
 
+// Where a share and whole cards are on one node, whoever comes last, the plan names no ring either.
+func TestFabricRingOfSharesAndCards(t *testing.T) {
+	for _, first := range []bool{true, false} {
+		p := fabricGang(t, 3, 2, spot{name: "a", leaf: "l0", spine: "s", free: 8})
+		p.Roles = append(p.Roles, placement.Role{Name: "share", Request: share(80*gib, 1)})
+		at := 2
+		if first {
+			at = 0
+		}
+		p.Members[at].Role = 1
+		if plan := mustPlan(t, p); plan.Ring.Bottleneck != 0 {
+			t.Errorf("the share first: %t; the ring runs at %v, want no ring", first, plan.Ring.Bottleneck)
+		}
+	}
+}
+
 // A share may take all of a card. It is no whole card for the ring: nodes are not compared by it, and the plan names no rate.
 func TestFabricRingOfShares(t *testing.T) {
 	p := fabricGang(t, 2, 8, spot{name: "a", leaf: "l0", spine: "s", free: 8})

@@ -61,6 +61,75 @@ func TestWritesYieldToBindings(t *testing.T) {
 	}
 }
 
+// TestEventFollowsTheWriteThatYields: a reason that is not written yet is not reported yet, and once only.
+func TestEventFollowsTheWriteThatYields(t *testing.T) {
+	b := newBench(t)
+	b.create("g", "uid-g")
+	b.busy = true
+	b.Set(waiting("g", "uid-g", "needs 8 cards"))
+	b.pass(yieldLimit - batchPeriod)
+	if len(b.events) != 0 {
+		t.Errorf("reported ahead of the write: %q", b.events)
+	}
+	seen := func() {
+		b.Seen(Group{Namespace: namespace, Name: "g", UID: "uid-g", Object: b.groups["g"].object("g")}) // somebody labelled it
+	}
+	seen()
+	b.pass(yieldLimit)
+	seen()
+	b.pass(yieldLimit)
+	if len(b.events) != 1 || b.versions[0] == "" {
+		t.Errorf("events %q about versions %q, want one about the version that shows the reason", b.events, b.versions)
+	}
+}
+
+// TestEndsDoNotYield: how many members have ended is written ahead of Bindings, since nothing else tells of those deleted.
+func TestEndsDoNotYield(t *testing.T) {
+	b := newBench(t)
+	b.create("g", "uid-g")
+	b.busy = true
+	d := desired("g", "uid-g", "Running", 3)
+	d.Succeeded = 1
+	b.Set(d)
+	b.flush(t.Context())
+	if n := b.statuses(); n != 1 {
+		t.Errorf("%d statuses are written, want 1", n)
+	}
+}
+
+// TestNoGroupKeepsAnotherFromBeingWritten: groups that change all the time take turns with those that changed once, and yield to
+// Bindings each time anew. Groups of which pods wait to show the reason come first.
+func TestNoGroupKeepsAnotherFromBeingWritten(t *testing.T) {
+	for _, busy := range []bool{false, true} {
+		b := newBench(t)
+		b.busy = busy
+		for i := range 2 * batchGroups {
+			b.create(fmt.Sprintf("hot%d", i), fmt.Sprintf("uid-hot%d", i))
+		}
+		b.create("cold", "uid-cold")
+		b.create("parked", "uid-parked")
+		for i := range 50 { // 10 s
+			for j := range 2 * batchGroups {
+				name := fmt.Sprintf("hot%d", j)
+				b.Set(desired(name, "uid-"+name, "Scheduled", int32(i)))
+			}
+			if i == 1 {
+				b.Set(desired("cold", "uid-cold", "Scheduling", 0))
+				b.Set(waiting("parked", "uid-parked", "needs 8", ParkedPod{UID: "p", Name: "p"}))
+			}
+			b.pass(batchPeriod)
+		}
+		for _, name := range []string{"cold", "parked"} {
+			if b.groups[name].status == nil {
+				t.Errorf("busy %t: %s was not written within 10 s", busy, name)
+			}
+		}
+		if n := b.statuses(); busy && n > 6*(2*batchGroups+2) {
+			t.Errorf("%d writes in 10 s while Bindings queue up, want at most one of each group in 2 s", n)
+		}
+	}
+}
+
 // statuses counts the writes of statuses.
 func (b *bench) statuses() int {
 	b.mu.Lock()

@@ -30,7 +30,7 @@ type entry struct {
 	shown *shown
 	// layout is the layout that the API shows, as last seen or written.
 	layout string
-	// since is when something had to be written that was not before.
+	// since is when something had to be written that was not before, or the last write if that was later.
 	since time.Time
 	// tried is true once a write began. What an informer delivers afterwards may be older than that write.
 	tried bool
@@ -115,6 +115,15 @@ func (e *entry) writes() missing {
 		m.status, m.reason = ours && e.shown.status != e.desired.status(), e.shown.reason != e.desired.Reason
 	}
 	return m
+}
+
+// ends reports whether members have ended of whom the API does not show it. Once they are deleted nothing else tells of them.
+func (e *entry) ends() bool {
+	var s status
+	if e.shown != nil {
+		s = e.shown.status
+	}
+	return e.desired.Phase != "" && (s.succeeded != e.desired.Succeeded || s.failed != e.desired.Failed)
 }
 
 // news says whether the reason is to be reported now, and whether it will have to be once it stands.

@@ -60,7 +60,7 @@ func (w *Writer) recordGroups(now time.Time, writes []groupWrite) (troubles []tr
 			if g.desired.Layout != "" {
 				e.layout = g.desired.Layout
 			}
-			e.retry = retry{}
+			e.retry, e.since = retry{}, now // what is to be written next waits from now on
 		default:
 			e.shown = nil
 			troubles = append(troubles, trouble{key, g.err, e.retry.failed(now, asked(g.err))})

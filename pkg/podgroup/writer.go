@@ -1,6 +1,7 @@
 package podgroup
 
 import (
+	"cmp"
 	"context"
 	"slices"
 	"strings"
@@ -77,7 +78,9 @@ func (w *Writer) Seen(g Group) {
 	if !e.tried {
 		e.shown = &shown{status: statusOf(o), reason: reasonOf(o)}
 		e.layout = o.Annotations[v1alpha1.LayoutAnnotation]
-		e.reported, e.version = e.shown.reason, o.ResourceVersion
+		if e.version = o.ResourceVersion; !e.wanted || e.reported == "" {
+			e.reported = e.shown.reason
+		}
 	}
 }
 
@@ -187,12 +190,16 @@ func (w *Writer) take(now time.Time) (writes []groupWrite, pods []podWrite, even
 	defer w.mu.Unlock()
 	for _, key := range w.ordered() {
 		e := w.entries[key]
-		due, pending := e.news(now)
+		m := e.writes()
+		late := yields && now.Sub(e.since) < yieldLimit && !e.ends()
+		due, pending := false, true
+		// An event follows the write that it refers to, if that is put off.
+		if !yields || !m.reason || now.Sub(e.since) >= yieldLimit+batchPeriod {
+			due, pending = e.news(now)
+		}
 		if due {
 			events = append(events, news{e.desired, e.version})
 		}
-		m := e.writes()
-		late := yields && now.Sub(e.since) < yieldLimit
 		if m.any() && !late && e.retry.due(now) && len(writes) < batchGroups {
 			e.tried = true
 			writes = append(writes, groupWrite{desired: e.desired, missing: m})
@@ -216,16 +223,14 @@ func (w *Writer) ordered() []types.NamespacedName {
 		keys = append(keys, key)
 	}
 	slices.SortFunc(keys, func(a, b types.NamespacedName) int {
-		if c := w.entries[a].owed.Compare(w.entries[b].owed); c != 0 {
-			return c
+		x, y := w.entries[a], w.entries[b]
+		if x.owed.IsZero() != y.owed.IsZero() {
+			if x.owed.IsZero() {
+				return 1
+			}
+			return -1
 		}
-		if c := w.entries[a].since.Compare(w.entries[b].since); c != 0 {
-			return c
-		}
-		if c := strings.Compare(a.Namespace, b.Namespace); c != 0 {
-			return c
-		}
-		return strings.Compare(a.Name, b.Name)
+		return cmp.Or(x.owed.Compare(y.owed), x.since.Compare(y.since), strings.Compare(a.Namespace, b.Namespace), strings.Compare(a.Name, b.Name))
 	})
 	return keys
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -22,6 +23,7 @@ import (
 	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/defaultbinder"
 	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/queuesort"
 	frameworkruntime "k8s.io/kubernetes/pkg/scheduler/framework/runtime"
+	"k8s.io/utils/clock"
 	clocktesting "k8s.io/utils/clock/testing"
 
 	"github.com/gputopology/gpu-topology-scheduler/pkg/apis/config"
@@ -54,11 +56,26 @@ func (n nominations) promise(t *testing.T, node string, pod *v1.Pod) {
 	n[node] = append(n[node], info)
 }
 
+// paceClock counts the timers of Engine.Pace, which no other has the length of.
+type paceClock struct {
+	*clocktesting.FakeClock
+	paces *atomic.Int32
+}
+
+func (c paceClock) NewTimer(d time.Duration) clock.Timer {
+	if d == 500*time.Millisecond {
+		defer c.paces.Add(1)
+	}
+	return c.FakeClock.NewTimer(d)
+}
+
 // fixture is the plugin on a fake API server that serves no PodGroups: tests tell the book of groups themselves.
 type fixture struct {
 	*Plugin
 	ctx   context.Context
 	clock *clocktesting.FakeClock
+	// paces is how often a cycle has waited for Bindings.
+	paces *atomic.Int32
 	// nominated is what preemption promised.
 	nominated nominations
 	nodes     []fwk.NodeInfo
@@ -72,9 +89,9 @@ func newFixture(t *testing.T, objects ...runtime.Object) *fixture {
 	empty := httptest.NewServer(http.NotFoundHandler())
 	client := fake.NewClientset(objects...)
 	factory := informers.NewSharedInformerFactory(client, 0)
-	clock := clocktesting.NewFakeClock(time.Unix(1000, 0))
+	fakeClock, paces := clocktesting.NewFakeClock(time.Unix(1000, 0)), &atomic.Int32{}
 	nominated := nominations{}
-	shared := engine.New(engine.Options{Clock: clock})
+	shared := engine.New(engine.Options{Clock: paceClock{fakeClock, paces}})
 	handle, err := frameworkruntime.NewFramework(ctx, frameworkruntime.Registry{queuesort.Name: queuesort.New, defaultbinder.Name: defaultbinder.New}, &schedconfig.KubeSchedulerProfile{
 		SchedulerName: kit.SchedulerName,
 		Plugins: &schedconfig.Plugins{
@@ -104,7 +121,7 @@ func newFixture(t *testing.T, objects ...runtime.Object) *fixture {
 	}
 	factory.Start(ctx.Done())
 	factory.WaitForCacheSync(ctx.Done())
-	f := &fixture{Plugin: p, ctx: ctx, clock: clock, nominated: nominated}
+	f := &fixture{Plugin: p, ctx: ctx, clock: fakeClock, paces: paces, nominated: nominated}
 	t.Cleanup(func() {
 		cancel()
 		if err := shared.Close(); err != nil {

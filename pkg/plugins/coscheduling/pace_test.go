@@ -13,11 +13,10 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes/fake"
 	clienttesting "k8s.io/client-go/testing"
-	"k8s.io/component-base/metrics/testutil"
+	fwk "k8s.io/kube-scheduler/framework"
 
 	"github.com/gputopology/gpu-topology-scheduler/pkg/allocate"
 	"github.com/gputopology/gpu-topology-scheduler/pkg/ledger"
-	"github.com/gputopology/gpu-topology-scheduler/pkg/metrics"
 	kit "github.com/gputopology/gpu-topology-scheduler/pkg/testkit"
 )
 
@@ -50,59 +49,127 @@ func (f *fixture) hang(t *testing.T, binds int, nodes []string) {
 	}
 }
 
-// TestCycleThatLetsAGangGoWaitsForBindings: while many Bindings are open, Permit returns for the last member only once it has
-// waited, and at once for everybody else.
-func TestCycleThatLetsAGangGoWaitsForBindings(t *testing.T) {
+// onPace is a gang of two, whose second member has its last cycle while so many Bindings hang.
+type onPace struct {
+	*fixture
+	pods   []*v1.Pod
+	states []fwk.CycleState
+	node   string
+}
+
+func newOnPace(t *testing.T, hanging int) *onPace {
+	t.Helper()
 	var nodes []*v1.Node
 	var names []string
 	for i := range 6 {
 		names = append(names, fmt.Sprintf("n%d", i))
 		nodes = append(nodes, kit.Node(names[i], kit.N8s(names[i])))
 	}
-	pods := members("a", 2, kit.GPUs(4))
-	f := newFixture(t, objects(nodes, pods)...)
-	f.seesGroup("a", 2)
-	f.hang(t, 40, names)
-	waited := func() float64 {
-		seconds, err := testutil.GetCounterMetricValue(metrics.PacedSeconds)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return seconds
-	}
-	single := kit.Pod("ns", "s", kit.UID("s"), kit.GPUs(1))
-	state, _, _ := f.prefilter(t, single)
-	f.Permit(f.ctx, state, single, "n5")
-	for i, pod := range pods {
-		state, node, status := f.prefilter(t, pod)
+	o := &onPace{pods: members("a", 2, kit.GPUs(4))}
+	o.fixture = newFixture(t, objects(nodes, o.pods)...)
+	o.seesGroup("a", 2)
+	o.hang(t, hanging, names)
+	for _, pod := range o.pods {
+		state, node, status := o.prefilter(t, pod)
 		if !status.IsSuccess() {
 			t.Fatal(status)
 		}
-		if before := waited(); i == 0 {
-			if f.Permit(f.ctx, state, pod, node); waited() != before {
-				t.Error("the first member waited")
-			}
-			continue
+		o.states, o.node = append(o.states, state), node
+	}
+	if answer, _ := o.Permit(o.ctx, o.states[0], o.pods[0], o.node); !answer.IsWait() {
+		t.Fatalf("Permit of the first member: %v", answer)
+	}
+	return o
+}
+
+// waits calls do, lets time pass until it returns, and reports whether it waited for Bindings. during, if it is not nil, is called
+// meanwhile.
+func (o *onPace) waits(t *testing.T, do, during func()) (waited bool) {
+	t.Helper()
+	before := o.paces.Load()
+	returned := make(chan struct{})
+	go func() { do(); close(returned) }()
+	over := func() bool {
+		select {
+		case <-returned:
+			return true
+		default:
+			return false
 		}
-		returned := make(chan struct{})
-		go func() {
-			defer close(returned)
-			if answer, _ := f.Permit(f.ctx, state, pod, node); !answer.IsSuccess() {
-				t.Errorf("Permit: %v", answer)
-			}
-		}()
-		before := waited()
-		f.eventually(t, "Permit returns", func() bool {
-			select {
-			case <-returned:
-				return true
-			default:
-				f.clock.Step(10 * time.Millisecond)
-				return false
+	}
+	o.eventually(t, "it waits or returns", func() bool {
+		waited = o.paces.Load() > before
+		return waited || over()
+	})
+	if during != nil {
+		during()
+	}
+	o.eventually(t, "it returns", func() bool {
+		if over() {
+			return true
+		}
+		o.clock.Step(10 * time.Millisecond)
+		return false
+	})
+	return waited
+}
+
+// last runs Permit of the second member.
+func (o *onPace) last(t *testing.T, during func()) (answer *fwk.Status, waited bool) {
+	t.Helper()
+	waited = o.waits(t, func() { answer, _ = o.Permit(o.ctx, o.states[1], o.pods[1], o.node) }, during)
+	return answer, waited
+}
+
+// TestGangWaitsForBindings: while many Bindings are open, the last cycle of a gang waits before the gang is let go.
+func TestGangWaitsForBindings(t *testing.T) {
+	for hanging, want := range map[int]bool{0: false, 40: true} {
+		o := newOnPace(t, hanging)
+		if answer, waited := o.last(t, nil); !answer.IsSuccess() || waited != want {
+			t.Errorf("%d Bindings hang: Permit answers %v, it waited: %t, want %t", hanging, answer, waited, want)
+		}
+	}
+}
+
+// TestGangThatFailsWhileItWaitsForBindings: nobody is let go of a gang whose plan ends in that time.
+func TestGangThatFailsWhileItWaitsForBindings(t *testing.T) {
+	for name, during := range map[string]func(o *onPace){
+		"a sibling is deleted":   func(o *onPace) { o.book.PodGone(o.pods[0]) },
+		"the pod is deleted":     func(o *onPace) { o.book.PodGone(o.pods[1]) },
+		"the node is gone":       func(o *onPace) { o.book.NodeGone(o.node) },
+		"the group is gone":      func(o *onPace) { o.book.GroupGone("ns", "a", "uid-a") },
+		"a sibling rolls back":   func(o *onPace) { o.Unreserve(o.ctx, o.states[0], o.pods[0], o.node) },
+		"its own cycle is ended": func(o *onPace) { o.Unreserve(o.ctx, o.states[1], o.pods[1], o.node) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			o := newOnPace(t, 40)
+			answer, waited := o.last(t, func() { during(o) })
+			if !waited || answer.IsSuccess() || answer.IsWait() {
+				t.Errorf("Permit answers %v, it waited: %t; want a refusal after a wait", answer, waited)
 			}
 		})
-		if waited() <= before {
-			t.Error("the last member did not wait")
-		}
+	}
+}
+
+// TestGangOnItsWayCounts: the members that follow the first one count as open until it is bound, or has failed.
+func TestGangOnItsWayCounts(t *testing.T) {
+	for name, end := range map[string]func(o *onPace){
+		"bound":       func(o *onPace) { o.PostBind(o.ctx, o.states[1], o.pods[1], o.node) },
+		"rolled back": func(o *onPace) { o.Unreserve(o.ctx, o.states[1], o.pods[1], o.node) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			const most = 32
+			o := newOnPace(t, most)
+			if answer, waited := o.last(t, nil); !answer.IsSuccess() || waited {
+				t.Fatalf("%d Bindings hang: Permit answers %v, it waited: %t", most, answer, waited)
+			}
+			full := func() bool { return o.waits(t, func() { o.engine.Pace(o.ctx) }, nil) }
+			if !full() {
+				t.Error("the member that follows does not count")
+			}
+			if end(o); full() {
+				t.Error("it counts for ever")
+			}
+		})
 	}
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/gputopology/gpu-topology-scheduler/pkg/book"
 	"github.com/gputopology/gpu-topology-scheduler/pkg/engine"
+	"github.com/gputopology/gpu-topology-scheduler/pkg/ledger"
 )
 
 // Reserve does nothing: the plan holds the cards, and GPUTopology takes them over.
@@ -24,15 +25,20 @@ func (p *Plugin) Unreserve(_ context.Context, state fwk.CycleState, pod *v1.Pod,
 	if c := cycleOf(state); c != nil {
 		planID = c.planID
 	}
+	p.engine.Led(ledger.PodUID(pod.UID))
 	if stage, known := p.book.Unreserved(pod, planID, "it was rolled back after its reservation"); known {
 		engine.AttemptOf(state).Stood(stage)
 	}
 }
 
-// Permit lets a member wait until all its siblings have been through their own cycles. The cycle that lets them go waits itself
-// while too many Bindings queue up.
+// Permit lets a member wait until all its siblings have been through their own cycles. The last of these cycles waits itself
+// before that, while too many Bindings queue up: what happens to the gang meanwhile, happens to one that is still held whole.
 func (p *Plugin) Permit(ctx context.Context, state fwk.CycleState, pod *v1.Pod, nodeName string) (*fwk.Status, time.Duration) {
 	attempt := engine.AttemptOf(state)
+	waiting, last := p.book.Completes(pod)
+	if last {
+		p.engine.Pace(ctx)
+	}
 	switch answer, timeout, reason := p.book.Reserved(pod, nodeName); answer {
 	case book.AnswerWait:
 		p.engine.Waits(ctx, attempt)
@@ -42,8 +48,8 @@ func (p *Plugin) Permit(ctx context.Context, state fwk.CycleState, pod *v1.Pod, 
 		return fwk.NewStatus(fwk.Unschedulable, reason), 0
 	case book.AnswerGo:
 		attempt.Permitted()
-		if _, member := book.KeyOf(pod); member {
-			p.engine.Pace(ctx)
+		if last {
+			p.engine.Leads(ledger.PodUID(pod.UID), waiting)
 		}
 	}
 	return nil, 0
@@ -52,6 +58,7 @@ func (p *Plugin) Permit(ctx context.Context, state fwk.CycleState, pod *v1.Pod, 
 // PostBind tells the book that a member is bound.
 func (p *Plugin) PostBind(_ context.Context, _ fwk.CycleState, pod *v1.Pod, nodeName string) {
 	p.book.Bound(pod, nodeName)
+	p.engine.Led(ledger.PodUID(pod.UID))
 }
 
 // SignPod keeps members out of batching, which would carry one pod's list of nodes over to the next: each member has a node
