@@ -32,7 +32,7 @@ func paced(t *testing.T, p pacing) (took time.Duration, left int) {
 		var binds sync.WaitGroup
 		binds.Go(func() {
 			for i := 0; i < p.ends && ctx.Err() == nil; i++ {
-				time.Sleep(p.every)
+				<-time.After(p.every)
 				e.pace.end()
 			}
 		})
