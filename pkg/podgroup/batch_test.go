@@ -34,7 +34,7 @@ func TestManyGroupsAreWrittenABatchAtATime(t *testing.T) {
 	}
 }
 
-// TestWritesYieldToBindings: while Bindings queue up nothing is written for 2 s, and then what is true by then.
+// TestWritesYieldToBindings: while Bindings queue up nothing is written for a while, and then what is true by then.
 func TestWritesYieldToBindings(t *testing.T) {
 	b := newBench(t)
 	b.create("g", "uid-g")
@@ -52,7 +52,7 @@ func TestWritesYieldToBindings(t *testing.T) {
 	b.Set(desired("h", "uid-h", "Scheduling", 0))
 	b.flush(t.Context())
 	if got := b.groups["g"].status["phase"]; got != "Running" || b.statuses() != 1 {
-		t.Errorf("after 2 s the group shows %v, and %d statuses are written, want Running and 1", got, b.statuses())
+		t.Errorf("after the limit the group shows %v, and %d statuses are written, want Running and 1", got, b.statuses())
 	}
 	b.busy = false
 	b.flush(t.Context())
@@ -108,7 +108,7 @@ func TestNoGroupKeepsAnotherFromBeingWritten(t *testing.T) {
 		}
 		b.create("cold", "uid-cold")
 		b.create("parked", "uid-parked")
-		for i := range 50 { // 10 s
+		for i := range 100 { // 20 s
 			for j := range 2 * batchGroups {
 				name := fmt.Sprintf("hot%d", j)
 				b.Set(desired(name, "uid-"+name, "Scheduled", int32(i)))
@@ -121,11 +121,11 @@ func TestNoGroupKeepsAnotherFromBeingWritten(t *testing.T) {
 		}
 		for _, name := range []string{"cold", "parked"} {
 			if b.groups[name].status == nil {
-				t.Errorf("busy %t: %s was not written within 10 s", busy, name)
+				t.Errorf("busy %t: %s was not written within 20 s", busy, name)
 			}
 		}
-		if n := b.statuses(); busy && n > 6*(2*batchGroups+2) {
-			t.Errorf("%d writes in 10 s while Bindings queue up, want at most one of each group in 2 s", n)
+		if n := b.statuses(); busy && n > 4*(2*batchGroups+2) {
+			t.Errorf("%d writes in 20 s while Bindings queue up, want at most one of each group in 5 s", n)
 		}
 	}
 }

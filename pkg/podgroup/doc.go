@@ -11,7 +11,7 @@
 //	                                                               |-> PodScheduled of parked pods (patch)
 //	                                                               +-> one event for each new reason that stands
 //
-// While Bindings queue up the first two wait for up to 2 s.
+// While Bindings queue up the first two wait for up to 5 s, but for the count of members that have ended.
 //
 // The API comes from a custom resource, which may be installed after the scheduler, removed and installed again. None of
 // that ends a process, and while it is absent two lines of log say so.

@@ -31,7 +31,7 @@ const (
 	batchGroups = 10
 	// yieldLimit is how long writes to a PodGroup are put off while Bindings queue up. Each costs the API server two to four
 	// times the CPU of a Binding, and a pod that runs is worth more than a line that says so.
-	yieldLimit = 2 * time.Second
+	yieldLimit = 5 * time.Second
 	// workers is the number of writes in flight.
 	workers = 8
 )
@@ -56,7 +56,7 @@ type Writer struct {
 }
 
 // NewWriter returns a Writer that gathers from the start and writes while Run runs. busy, which may be nil, reports whether the
-// API server has Bindings to do: while it does, PodGroups wait for up to 2 s.
+// API server has Bindings to do: while it does, PodGroups wait for up to 5 s.
 func NewWriter(groups versioned.Interface, pods kubernetes.Interface, c clock.WithTicker, report Reporter, logger klog.Logger, busy func() bool) *Writer {
 	return &Writer{
 		groups: groups, pods: pods, clock: c, report: report, logger: logger, busy: busy,
