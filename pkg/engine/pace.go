@@ -10,8 +10,8 @@ import (
 )
 
 const (
-	// bindsAhead is how many Bindings may be under way, or wait to be, before the next gang is let go. It keeps an API server
-	// that answers a Binding in 20 ms busy with 1600 a second.
+	// bindsAhead is how many Bindings may be under way, or wait to be, before the next gang is let go; see ahead. It keeps an API
+	// server that answers a Binding in 20 ms busy with 1600 a second.
 	bindsAhead = 32
 	// bindsQueued is how many open Bindings are a queue: fewer are the members of a gang that was just let go.
 	bindsQueued = 8
@@ -19,6 +19,10 @@ const (
 	paceStall = 100 * time.Millisecond
 	paceMost  = 500 * time.Millisecond
 )
+
+// ahead returns how many Bindings may be open before a gang of so many members is let go: those of two such gangs, so that the API
+// server has some to do while the first member of the next is on its way, but at least bindsAhead, and no more than can be under way.
+func ahead(members int) int { return min(bindsInFlight, max(bindsAhead, 2*members)) }
 
 // pace counts Bindings.
 type pace struct {
@@ -54,18 +58,18 @@ func (p *pace) add(n int) {
 	}
 }
 
-// full reports whether the next gang is to wait.
-func (p *pace) full() bool {
+// full reports whether more Bindings are open than may be, but for those that are stuck.
+func (p *pace) full(most int) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.open > bindsAhead+p.stuck
+	return p.open > most+p.stuck
 }
 
 // giveUp no longer waits for what is open now.
-func (p *pace) giveUp() {
+func (p *pace) giveUp(most int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.stuck = max(0, p.open-bindsAhead)
+	p.stuck = max(0, p.open-most)
 }
 
 // queued reports whether Bindings queue up.
@@ -99,16 +103,17 @@ func (e *Engine) Led(uid ledger.PodUID) {
 	}
 }
 
-// Pace waits until no more than bindsAhead Bindings are open, those of gangs included whose first member is on its way. It is
-// called in the last cycle of a gang, before its members are let go: they are bound all at once, and gangs are decided faster
-// than an API server takes their Bindings. Without the wait a second's worth of them queues up, and whoever comes then, however
+// Pace waits until few Bindings are open, those of gangs included whose first member is on its way. It is called in the last cycle of
+// a gang of so many members, before they are let go: they are bound all at once, and gangs are decided faster than an API server
+// takes their Bindings. Without the wait a second's worth of them queues up, and whoever comes then, however
 // high its priority, is bound behind them. The next cycle begins with the pod that is first in the queue by then, and with the
 // nodes as they are by then.
 //
 // It gives up after paceMost, and after paceStall without a Binding's end, and in that case does not wait again for those that
 // were open: an API server, or a webhook, that does not answer must not keep pods from learning why they do not fit.
-func (e *Engine) Pace(ctx context.Context) {
-	if !e.pace.full() {
+func (e *Engine) Pace(ctx context.Context, members int) {
+	limit := ahead(members)
+	if !e.pace.full(limit) {
 		return
 	}
 	began := e.clock.Now()
@@ -117,13 +122,13 @@ func (e *Engine) Pace(ctx context.Context) {
 	defer most.Stop()
 	stall := e.clock.NewTimer(paceStall)
 	defer stall.Stop()
-	for e.pace.full() {
+	for e.pace.full(limit) {
 		select {
 		case <-e.pace.ended:
 			stall.Stop()
 			stall.Reset(paceStall)
 		case <-stall.C():
-			e.pace.giveUp()
+			e.pace.giveUp(limit)
 			return
 		case <-most.C():
 			return

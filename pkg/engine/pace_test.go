@@ -18,6 +18,7 @@ import (
 // pacing is how Bindings end while Pace waits: the first of so many after so long, and so on.
 type pacing struct {
 	open, ends int
+	members    int
 	every      time.Duration
 	cancel     time.Duration // 0 is never
 }
@@ -40,7 +41,7 @@ func paced(t *testing.T, p pacing) (took time.Duration, left int) {
 			time.AfterFunc(p.cancel, stop)
 		}
 		began := time.Now()
-		e.Pace(ctx)
+		e.Pace(ctx, p.members)
 		took, left = time.Since(began), e.pace.open
 		stop()
 		binds.Wait()
@@ -56,15 +57,18 @@ func TestPace(t *testing.T) {
 		want     time.Duration
 		wantLeft int
 	}{
-		"nothing open":                        {pacing{}, 0, 0},
-		"no more than may be":                 {pacing{open: bindsAhead, ends: 9, every: ms}, 0, bindsAhead},
-		"two more":                            {pacing{open: bindsAhead + 2, ends: 9, every: 3 * ms}, 6 * ms, bindsAhead},
-		"a gang of 80":                        {pacing{open: bindsAhead + 80, ends: 99, every: 5 * ms}, 400 * ms, bindsAhead},
-		"each as slow as is waited for":       {pacing{open: bindsAhead + 5, ends: 9, every: paceStall - ms}, 5 * (paceStall - ms), bindsAhead},
-		"an API server that does not answer":  {pacing{open: bindsAhead + 1}, paceStall, bindsAhead + 1},
-		"one that answers no more":            {pacing{open: bindsAhead + 5, ends: 3, every: ms}, 3*ms + paceStall, bindsAhead + 2},
-		"more than can be waited for":         {pacing{open: bindsAhead + 1000, ends: 1000, every: 7 * ms}, paceMost, bindsAhead + 1000 - 71},
-		"the scheduler stops in the meantime": {pacing{open: bindsAhead + 1, cancel: 9 * ms}, 9 * ms, bindsAhead + 1},
+		"nothing open":                       {pacing{}, 0, 0},
+		"no more than may be":                {pacing{open: bindsAhead, ends: 9, every: ms}, 0, bindsAhead},
+		"two more":                           {pacing{open: bindsAhead + 2, ends: 9, every: 3 * ms}, 6 * ms, bindsAhead},
+		"a gang of 80":                       {pacing{open: bindsAhead + 80, ends: 99, every: 5 * ms}, 400 * ms, bindsAhead},
+		"each as slow as is waited for":      {pacing{open: bindsAhead + 5, ends: 9, every: paceStall - ms}, 5 * (paceStall - ms), bindsAhead},
+		"an API server that does not answer": {pacing{open: bindsAhead + 1}, paceStall, bindsAhead + 1},
+		"one that answers no more":           {pacing{open: bindsAhead + 5, ends: 3, every: ms}, 3*ms + paceStall, bindsAhead + 2},
+		"more than can be waited for":        {pacing{open: bindsAhead + 1000, ends: 1000, every: 7 * ms}, paceMost, bindsAhead + 1000 - 71},
+		"a gang of 16":                       {pacing{open: bindsAhead, members: 16}, 0, bindsAhead},
+		"a gang of 20 lets two such pass":    {pacing{open: 42, members: 20, ends: 9, every: ms}, 2 * ms, 40},
+		"a gang of 500 waits for as many as can be under way": {pacing{open: bindsInFlight + 3, members: 500, ends: 9, every: ms}, 3 * ms, bindsInFlight},
+		"the scheduler stops in the meantime":                 {pacing{open: bindsAhead + 1, cancel: 9 * ms}, 9 * ms, bindsAhead + 1},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -92,7 +96,7 @@ func TestBindingsThatHangAreWaitedForOnce(t *testing.T) {
 		wait := func(want time.Duration) {
 			t.Helper()
 			began := time.Now()
-			if e.Pace(t.Context()); time.Since(began) != want {
+			if e.Pace(t.Context(), 8); time.Since(began) != want {
 				t.Errorf("waited for %v, want %v", time.Since(began), want)
 			}
 		}

@@ -163,7 +163,7 @@ func TestGangOnItsWayCounts(t *testing.T) {
 			if answer, waited := o.last(t, nil); !answer.IsSuccess() || waited {
 				t.Fatalf("%d Bindings hang: Permit answers %v, it waited: %t", most, answer, waited)
 			}
-			full := func() bool { return o.waits(t, func() { o.engine.Pace(o.ctx) }, nil) }
+			full := func() bool { return o.waits(t, func() { o.engine.Pace(o.ctx, 2) }, nil) }
 			if !full() {
 				t.Error("the member that follows does not count")
 			}

@@ -37,7 +37,7 @@ func (p *Plugin) Permit(ctx context.Context, state fwk.CycleState, pod *v1.Pod, 
 	attempt := engine.AttemptOf(state)
 	waiting, last := p.book.Completes(pod)
 	if last {
-		p.engine.Pace(ctx)
+		p.engine.Pace(ctx, waiting+1)
 	}
 	switch answer, timeout, reason := p.book.Reserved(pod, nodeName); answer {
 	case book.AnswerWait:
