@@ -53,13 +53,24 @@ func (p *Plugin) afterPodDeleted(_ klog.Logger, pod *v1.Pod, oldObj, _ any) (fwk
 	if err != nil {
 		return fwk.Queue, err
 	}
+	if g := p.gone.Load(); g != nil && g.pod == ended {
+		return engine.QueueIf(g.held && p.mayFit(pod, ended.Spec.NodeName)), nil
+	}
 	p.engine.Observer().PodChanged(ended)
 	cards, instances := request.FromPodForeign(ended)
 	held := cards > 0 || len(instances) > 0 || len(ended.Spec.ResourceClaims) > 0 // claims may have been for GPUs
 	if _, _, still := p.engine.Ledger().Holding(ledger.PodUID(ended.UID)); still {
 		return engine.QueueIf(held), nil // preemption speaks of the end of a reservation before the pod is gone, and not again
 	}
+	p.gone.Store(&gone{ended, held})
 	return engine.QueueIf(held && p.mayFit(pod, ended.Spec.NodeName)), nil
+}
+
+// gone is a pod that holds nothing any more, as far as the ledger goes, and whether it held cards. The hint is asked about one such
+// pod for each pod that waits, one after the other, with the scheduling queue locked: what is the same for all is found out once.
+type gone struct {
+	pod  *v1.Pod
+	held bool
 }
 
 // mayFit reports whether a waiting pod may fit the node as far as cards go. What goes by more than one node's cards, or
@@ -75,6 +86,9 @@ func (p *Plugin) mayFit(pod *v1.Pod, node string) bool {
 	asked, err := p.requestOf(pod)
 	if err != nil || asked == nil {
 		return true
+	}
+	if total, plain := asked.Plain(); plain && total > a.Free.Len() {
+		return false // no need to find out why
 	}
 	return p.engine.Chooser().Fits(&a.View, asked) == nil
 }

@@ -113,6 +113,47 @@ func TestPodEndedHintLooksAtTheNode(t *testing.T) {
 	}
 }
 
+// TestPodEndedHintForEachWaiting: the queue asks about one pod for all that wait, with its lock held. Each gets its own answer, and what
+// is the same for all is found out once.
+func TestPodEndedHintForEachWaiting(t *testing.T) {
+	f := newFixture(t, kit.Node("n1", kit.N8s("n1")), kit.Pod("ns", "runs", kit.UID("r"), kit.GPUs(5), kit.OnNode("n1")))
+	f.eventually(t, "the pod that runs is known", func() bool { return f.engine.Ledger().Node("n1").Free.Len() == 3 })
+	ask := func(ended *v1.Pod, cards int64) fwk.QueueingHint {
+		got, err := f.afterPodDeleted(klog.Background(), kit.Pod("ns", "w", kit.GPUs(cards)), ended, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return got
+	}
+	other := kit.Pod("ns", "other", kit.UID("o"), kit.OnNode("n1"))
+	for i := range 3 {
+		ended := kit.Pod("ns", "ended", kit.UID("e"), kit.GPUs(1), kit.OnNode("n1"))
+		for range 2 {
+			if small, large := ask(ended, 3), ask(ended, 4); small != fwk.Queue || large != fwk.QueueSkip {
+				t.Errorf("round %d: 3 cards: %v, 4 cards: %v, want Queue and QueueSkip", i, small, large)
+			}
+			if got := ask(other, 1); got != fwk.QueueSkip {
+				t.Errorf("round %d: a pod without GPUs ended: %v, want QueueSkip", i, got)
+			}
+		}
+	}
+	waiting, ended := kit.Pod("ns", "w", kit.GPUs(8)), kit.Pod("ns", "ended", kit.UID("e"), kit.GPUs(1), kit.OnNode("n1"))
+	again := testing.AllocsPerRun(100, func() {
+		if _, err := f.afterPodDeleted(klog.Background(), waiting, ended, nil); err != nil {
+			t.Error(err)
+		}
+	})
+	first := testing.AllocsPerRun(100, func() {
+		f.gone.Store(nil)
+		if _, err := f.afterPodDeleted(klog.Background(), waiting, ended, nil); err != nil {
+			t.Error(err)
+		}
+	})
+	if t.Logf("%v allocations for the first that waits, %v for each other", first, again); again > first/2 {
+		t.Errorf("%v allocations for the first that waits, %v for each other", first, again)
+	}
+}
+
 // TestPodEndedHintBeforeTheEnd: preemption forgets the reservation of a victim before the pod is deleted, and the queue hears
 // of that alone.
 func TestPodEndedHintBeforeTheEnd(t *testing.T) {

@@ -3,6 +3,7 @@ package gputopology
 import (
 	"context"
 	"io"
+	"sync/atomic"
 
 	"k8s.io/apimachinery/pkg/runtime"
 	fwk "k8s.io/kube-scheduler/framework"
@@ -22,6 +23,8 @@ type Plugin struct {
 	args   *config.GPUTopologyArgs
 	// caughtUp are the states of nodes that the ledger has caught up with.
 	caughtUp *generations
+	// gone is the pod that afterPodDeleted was asked about last, if it is gone.
+	gone atomic.Pointer[gone]
 }
 
 var (
