@@ -15,6 +15,13 @@ import (
 	"github.com/gputopology/gpu-topology-scheduler/pkg/metrics"
 )
 
+// opens returns the number of open Bindings.
+func (p *pace) opens() int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.open
+}
+
 // pacing is how Bindings end while Pace waits: the first of so many after so long, and so on.
 type pacing struct {
 	open, ends int
@@ -42,7 +49,7 @@ func paced(t *testing.T, p pacing) (took time.Duration, left int) {
 		}
 		began := time.Now()
 		e.Pace(ctx, p.members)
-		took, left = time.Since(began), e.pace.open
+		took, left = time.Since(began), e.pace.opens()
 		stop()
 		binds.Wait()
 	})
@@ -148,11 +155,7 @@ func TestFollowersCount(t *testing.T) {
 // TestBindIsCounted: a Binding is open from the call of Bind to its return, whatever comes of it, also while it waits for others.
 func TestBindIsCounted(t *testing.T) {
 	b := newBench(t, clocktesting.NewFakeClock(time.Now()))
-	opens := func() int {
-		b.pace.mu.Lock()
-		defer b.pace.mu.Unlock()
-		return b.pace.open
-	}
+	opens := b.pace.opens
 	during := 0
 	b.server.onPost = func(*server, int, *v1.Binding) error {
 		during = opens()
