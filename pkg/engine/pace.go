@@ -105,9 +105,8 @@ func (e *Engine) Led(uid ledger.PodUID) {
 
 // Pace waits until few Bindings are open, those of gangs included whose first member is on its way. It is called in the last cycle of
 // a gang of so many members, before they are let go: they are bound all at once, and gangs are decided faster than an API server
-// takes their Bindings. Without the wait a second's worth of them queues up, and whoever comes then, however
-// high its priority, is bound behind them. The next cycle begins with the pod that is first in the queue by then, and with the
-// nodes as they are by then.
+// takes their Bindings. Without the wait a second's worth of them queues up, and whoever comes then, however high its priority, is
+// bound behind them. The next cycle begins with the pod that is first in the queue by then, and with the nodes as they are by then.
 //
 // It gives up after paceMost, and after paceStall without a Binding's end, and in that case does not wait again for those that
 // were open: an API server, or a webhook, that does not answer must not keep pods from learning why they do not fit.
