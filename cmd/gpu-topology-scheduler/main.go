@@ -24,6 +24,7 @@ func main() {
 	shared := engine.New(engine.Options{StateAddress: &state})
 	cmd := app.NewSchedulerCommand(
 		app.WithPlugin(gputopology.Name, gputopology.New(shared)),
+		app.WithPlugin(gputopology.GateName, gputopology.NewGate(shared)),
 		app.WithPlugin(coscheduling.Name, coscheduling.New(shared)),
 		app.WithPlugin(nccltopology.Name, nccltopology.New(shared)),
 		app.WithPlugin(topologyspread.Name, topologyspread.New(shared)),

@@ -74,6 +74,8 @@ type Engine struct {
 	// occupancy has a lock of its own.
 	occupancy occupancy
 	places    places
+	// parking has a lock of its own.
+	parking parking
 	// placing is true once a scheduling cycle ran: this replica leads, so it is the one that sends events.
 	placing atomic.Bool
 
@@ -112,16 +114,17 @@ func New(o Options) *Engine {
 	if o.Clock == nil {
 		o.Clock = clock.RealClock{}
 	}
-	l := ledger.New()
+	l, c := ledger.New(), allocate.NewChooser()
 	return &Engine{
 		ledger:       l,
+		parking:      newParking(l, c),
 		book:         book.New(l, o.Clock),
 		leads:        make(chan struct{}),
 		wakes:        make(chan struct{}, 1),
 		binds:        make(chan struct{}, bindsInFlight),
 		pace:         newPace(),
 		profiles:     map[string]*config.GPUTopologyArgs{},
-		chooser:      allocate.NewChooser(),
+		chooser:      c,
 		clock:        o.Clock,
 		reports:      newReportQueue(),
 		stateAddress: o.StateAddress,
@@ -197,6 +200,7 @@ func (e *Engine) Start(ctx context.Context, handle fwk.Handle, args *config.GPUT
 	e.done.Go(func() { e.reports.run(loops) })
 	e.done.Go(func() { e.resolveLoop(loops, handle) })
 	e.done.Go(func() { e.wakeLoop(loops, handle) })
+	e.done.Go(func() { e.parkedLoop(loops, handle) })
 	e.done.Go(func() { sweeps.Run(loops) })
 	return nil
 }

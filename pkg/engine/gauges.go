@@ -56,7 +56,7 @@ func (e *Engine) gauges() metrics.State {
 			addInstances(instances, a, mig)
 		}
 	}
-	return metrics.State{Cards: cardGauges(cards), Instances: instanceGauges(instances), Gangs: e.book.Phases()}
+	return metrics.State{Cards: cardGauges(cards), Instances: instanceGauges(instances), Gangs: e.book.Phases(), Parked: int(e.parking.count.Load())}
 }
 
 // addCards counts the cards of a node.

@@ -10,19 +10,20 @@ import (
 )
 
 const (
-	// bindsAhead is how many Bindings may be under way, or wait to be, before the next gang is let go; see ahead. It keeps an API
-	// server that answers a Binding in 20 ms busy with 1600 a second.
-	bindsAhead = 32
-	// bindsQueued is how many open Bindings are a queue: fewer are the members of a gang that was just let go.
-	bindsQueued = 8
+	// bindsAhead is how many Bindings may be under way, or wait to be, before the next gang is let go, where it has no more members
+	// than that; see ahead. It keeps an API server that answers a Binding in 10 ms busy with 800 a second, and each that waits
+	// behind others adds to the time that they all take.
+	bindsAhead = 8
+	// bindsQueued is how many open Bindings do not make a queue: what can wait, waits while there are more.
+	bindsQueued = 2
 	// paceStall is how long Pace waits for one Binding to end, and paceMost how long it waits in all.
 	paceStall = 100 * time.Millisecond
 	paceMost  = 500 * time.Millisecond
 )
 
-// ahead returns how many Bindings may be open before a gang of so many members is let go: those of two such gangs, so that the API
+// ahead returns how many Bindings may be open before a gang of so many members is let go: those of one such gang, so that the API
 // server has some to do while the first member of the next is on its way, but at least bindsAhead, and no more than can be under way.
-func ahead(members int) int { return min(bindsInFlight, max(bindsAhead, 2*members)) }
+func ahead(members int) int { return min(bindsInFlight, max(bindsAhead, members)) }
 
 // pace counts Bindings.
 type pace struct {

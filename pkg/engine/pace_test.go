@@ -72,8 +72,8 @@ func TestPace(t *testing.T) {
 		"an API server that does not answer": {pacing{open: bindsAhead + 1}, paceStall, bindsAhead + 1},
 		"one that answers no more":           {pacing{open: bindsAhead + 5, ends: 3, every: ms}, 3*ms + paceStall, bindsAhead + 2},
 		"more than can be waited for":        {pacing{open: bindsAhead + 1000, ends: 1000, every: 7 * ms}, paceMost, bindsAhead + 1000 - 71},
-		"a gang of 16":                       {pacing{open: bindsAhead, members: 16}, 0, bindsAhead},
-		"a gang of 20 lets two such pass":    {pacing{open: 42, members: 20, ends: 9, every: ms}, 2 * ms, 40},
+		"a gang of 16":                       {pacing{open: 16, members: 16}, 0, 16},
+		"a gang of 20 lets one such pass":    {pacing{open: 22, members: 20, ends: 9, every: ms}, 2 * ms, 20},
 		"a gang of 500 waits for as many as can be under way": {pacing{open: bindsInFlight + 3, members: 500, ends: 9, every: ms}, 3 * ms, bindsInFlight},
 		"the scheduler stops in the meantime":                 {pacing{open: bindsAhead + 1, cancel: 9 * ms}, 9 * ms, bindsAhead + 1},
 	}

@@ -26,8 +26,9 @@ type Ledger struct {
 	// generation is the last generation given to a published state of any node. One counter for all of them makes
 	// a node's generations grow across its removal without an entry for nodes that are gone.
 	generation uint64
-	// journal has the nodes published last.
+	// journal has the nodes published last; news has a token if any was since News was received from last.
 	journal journal
+	news    chan struct{}
 	// revision is the last one given to a holding.
 	revision uint64
 	// staged counts the holdings by stage.
@@ -70,8 +71,14 @@ type pod struct {
 
 // New returns an empty ledger.
 func New() *Ledger {
-	return &Ledger{nodes: directory{seed: maphash.MakeSeed()}, pods: map[PodUID]*pod{}, tombstones: tombstones{limit: maxTombstones}}
+	return &Ledger{
+		nodes: directory{seed: maphash.MakeSeed()}, pods: map[PodUID]*pod{}, tombstones: tombstones{limit: maxTombstones}, news: make(chan struct{}, 1),
+	}
 }
+
+// News returns the channel that has something to receive once any node's state has changed since the last time that something
+// was received from it: one reader may wait on it, and then read a Cursor.
+func (l *Ledger) News() <-chan struct{} { return l.news }
 
 // SetNode makes a node known and sets its cards; t is nil if nothing is known of them: then no pod can take any.
 // Holdings stay and are matched to the cards anew, by UUID. The same t again changes nothing.
@@ -166,7 +173,7 @@ func (l *Ledger) entry(name NodeName) *node {
 func (l *Ledger) refresh(n *node) {
 	if !n.known {
 		n.state.Store(nil)
-		l.journal.add(n)
+		l.note(n)
 		if len(n.pods) == 0 {
 			l.nodes.remove(n.name)
 		}
@@ -199,7 +206,16 @@ func (l *Ledger) publish(n *node, a *NodeGPUAllocation) {
 	l.generation++
 	a.Generation = l.generation
 	n.state.Store(a)
+	l.note(n)
+}
+
+// note writes down that a node was published.
+func (l *Ledger) note(n *node) {
 	l.journal.add(n)
+	select {
+	case l.news <- struct{}{}:
+	default: // nobody has received the last one yet
+	}
 }
 
 // touch marks a node as changed; flush publishes it.

@@ -103,6 +103,8 @@ var (
 	BindOutcomes = counterVec("bind_outcomes_total", "Bindings of GPU pods by outcome.", "outcome")
 	// PacedSeconds is the time in which no pod was decided since Bindings of gangs queued up.
 	PacedSeconds = counter("bind_backpressure_seconds_total", "Time in which scheduling waited for the Bindings of gangs to reach the API server.")
+	// PodsWoken counts parked pods that were tried again since a node had cards for them.
+	PodsWoken = counter("parked_pods_woken_total", "Pods that waited for GPU cards and were tried again since a node had some for them.")
 	// InventoryProblems counts node descriptions that could not be used, by their source.
 	InventoryProblems = counterVec("inventory_problems_total", "Faults found in descriptions of nodes' GPUs by source.", "source")
 	// UnreadableRecords counts bound pods that are charged by their number of cards since their record is missing or damaged, by cause.
@@ -150,7 +152,7 @@ var register sync.Once
 // Register adds the metrics to the process's registry. Calls after the first do nothing.
 func Register() {
 	register.Do(func() {
-		legacyregistry.MustRegister(Reservations, Rollbacks, BindOutcomes, PacedSeconds, InventoryProblems, UnreadableRecords, ReportsDropped,
+		legacyregistry.MustRegister(Reservations, Rollbacks, BindOutcomes, PacedSeconds, PodsWoken, InventoryProblems, UnreadableRecords, ReportsDropped,
 			ForcedDeletes, AdmissionFailures, AvoidedNodes, GangRollbacks, GangPlans, GangPlanSeconds, DriftRepairs, SweepSeconds,
 			SpansDropped)
 		legacyregistry.CustomMustRegister(&gauges{})

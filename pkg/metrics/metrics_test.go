@@ -72,6 +72,12 @@ gpu_topology_scheduler_mig_instances{profile="1g.10gb",state="free"} 14
 # HELP gpu_topology_scheduler_inventory_problems_total [ALPHA] Faults found in descriptions of nodes' GPUs by source.
 # TYPE gpu_topology_scheduler_inventory_problems_total counter
 gpu_topology_scheduler_inventory_problems_total{source="annotation"} 1
+# HELP gpu_topology_scheduler_parked_pods [ALPHA] Pods that wait for GPU cards and are not tried before a node has some for them.
+# TYPE gpu_topology_scheduler_parked_pods gauge
+gpu_topology_scheduler_parked_pods 3
+# HELP gpu_topology_scheduler_parked_pods_woken_total [ALPHA] Pods that waited for GPU cards and were tried again since a node had some for them.
+# TYPE gpu_topology_scheduler_parked_pods_woken_total counter
+gpu_topology_scheduler_parked_pods_woken_total 1
 # HELP gpu_topology_scheduler_reports_dropped_total [ALPHA] Events not sent because the report queue was full.
 # TYPE gpu_topology_scheduler_reports_dropped_total counter
 gpu_topology_scheduler_reports_dropped_total 1
@@ -132,6 +138,7 @@ func TestNamesAndLabels(t *testing.T) {
 			Cards:     []CardGauge{{CardHeld, "NVIDIA H100 80GB HBM3", "pool-a", 5}, {CardFree, "NVIDIA H100 80GB HBM3", "pool-a", 0}},
 			Instances: []InstanceGauge{{CardFree, "1g.10gb", 14}},
 			Gangs:     map[string]int{"forming": 2, "running": 1},
+			Parked:    3,
 		}
 	})
 	defer Show(nil)
@@ -140,6 +147,7 @@ func TestNamesAndLabels(t *testing.T) {
 	GangRollbacks.Inc()
 	ReportsDropped.Inc()
 	PacedSeconds.Add(0.5)
+	PodsWoken.Inc()
 	InventoryProblems.WithLabelValues("annotation").Inc()
 	UnreadableRecords.WithLabelValues("missing").Inc()
 	var names []string

@@ -26,6 +26,8 @@ type State struct {
 	Instances []InstanceGauge
 	// Gangs counts PodGroups by phase.
 	Gangs map[string]int
+	// Parked counts the pods of no gang that wait for cards and are not tried before a node has some for them.
+	Parked int
 }
 
 // CardGauge is a number of cards that have these labels.
@@ -41,9 +43,10 @@ type InstanceGauge struct {
 }
 
 var (
-	cardsDesc = desc("cards", "GPU cards by state, product and node pool. A card in MIG mode is one card.", "state", "product", "pool")
-	migDesc   = desc("mig_instances", "MIG instances by state and profile.", "state", "profile")
-	gangsDesc = desc("gangs", "PodGroups by phase.", "phase")
+	cardsDesc  = desc("cards", "GPU cards by state, product and node pool. A card in MIG mode is one card.", "state", "product", "pool")
+	migDesc    = desc("mig_instances", "MIG instances by state and profile.", "state", "profile")
+	parkedDesc = desc("parked_pods", "Pods that wait for GPU cards and are not tried before a node has some for them.")
+	gangsDesc  = desc("gangs", "PodGroups by phase.", "phase")
 )
 
 func desc(name, help string, labels ...string) *metrics.Desc {
@@ -65,6 +68,7 @@ func (*gauges) DescribeWithStability(out chan<- *metrics.Desc) {
 	out <- cardsDesc
 	out <- migDesc
 	out <- gangsDesc
+	out <- parkedDesc
 }
 
 // CollectWithStability implements StableCollector.
@@ -83,4 +87,5 @@ func (*gauges) CollectWithStability(out chan<- metrics.Metric) {
 	for phase, n := range s.Gangs {
 		out <- metrics.NewLazyConstMetric(gangsDesc, metrics.GaugeValue, float64(n), phase)
 	}
+	out <- metrics.NewLazyConstMetric(parkedDesc, metrics.GaugeValue, float64(s.Parked))
 }

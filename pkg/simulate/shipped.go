@@ -35,7 +35,7 @@ const (
 )
 
 // ownPlugins are the plugins of this module; the default profile knows none of them.
-var ownPlugins = []string{"Coscheduling", "GPUTopology", fabricPlugin, spreadPlugin}
+var ownPlugins = []string{"Coscheduling", "GPUTopology", "GPUCapacityGate", fabricPlugin, spreadPlugin}
 
 const (
 	// fabricPlugin knows the fabric. Where it runs it stands in for stockPlacements of the default profile.

@@ -182,7 +182,7 @@ func TestDerivedConfigsAreValid(t *testing.T) {
 		wantPlugins []string
 	}{
 		"as it ships":     {[]change{withKubeconfig("/tmp/k")}, ownPlugins},
-		"without fabric":  {[]change{WithoutFabric, withKubeconfig("/tmp/k")}, []string{"Coscheduling", "GPUTopology", spreadPlugin}},
+		"without fabric":  {[]change{WithoutFabric, withKubeconfig("/tmp/k")}, []string{"Coscheduling", "GPUTopology", "GPUCapacityGate", spreadPlugin}},
 		"without plugins": {[]change{WithoutPlugins, withKubeconfig("/tmp/k")}, nil},
 	} {
 		text, err := DeriveConfig(shipped, tc.changes...)

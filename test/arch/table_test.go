@@ -59,6 +59,10 @@ var table = map[string]rule{
 		imports: []string{"pkg/allocate", "pkg/ledger", "pkg/topology"}, noStd: pure, tests: testLibraries,
 		why: "a plan is a function of gang and nodes, so that a brute force can judge it and a gang can be planned in a replay",
 	},
+	"pkg/backlog": {
+		imports: []string{"pkg/allocate", "pkg/ledger", "pkg/topology"}, noStd: pureButTime, tests: testLibraries,
+		why: "that no pod sleeps on beside cards that it could have must be provable by replaying what happened: times come in as values",
+	},
 	"pkg/gang": {
 		imports: []string{"pkg/ledger"}, noStd: pureButTime, tests: testLibraries,
 		why: "whether half a gang may bind must be provable by replaying events: times come in as values, and actions go out as values",
@@ -150,7 +154,7 @@ var table = map[string]rule{
 	"pkg/engine": {
 		imports: slices.Concat(framework, []string{
 			"k8s.io/component-base/config",
-			"pkg/allocate", "pkg/apis/config", "pkg/apis/gputopology/v1alpha1", "pkg/book", "pkg/gang", "pkg/introspect", "pkg/ledger", "pkg/metrics", "pkg/observe",
+			"k8s.io/component-helpers/scheduling/corev1/...", "pkg/allocate", "pkg/apis/config", "pkg/apis/gputopology/v1alpha1", "pkg/backlog", "pkg/book", "pkg/gang", "pkg/introspect", "pkg/ledger", "pkg/metrics", "pkg/observe",
 			"pkg/placement", "pkg/podgroup", "pkg/reconcile", "pkg/record", "pkg/request", "pkg/topology", "pkg/tracing",
 		}),
 		tests: slices.Concat(cluster, []string{"go.opentelemetry.io/otel/sdk/trace/tracetest"}),
@@ -281,8 +285,8 @@ var table = map[string]rule{
 	},
 	"test/integration": {
 		tests: slices.Concat(cluster, []string{
-			"k8s.io/component-base/featuregate/testing",
-			"k8s.io/kubernetes/cmd/kube-scheduler/app/...", "manifests", "pkg/allocate", "pkg/apis/...", "pkg/engine", "pkg/inventory", "pkg/ledger",
+			"k8s.io/component-base/featuregate/testing", "k8s.io/component-base/metrics/...",
+			"k8s.io/kubernetes/cmd/kube-scheduler/app/...", "manifests", "pkg/allocate", "pkg/apis/...", "pkg/backlog", "pkg/engine", "pkg/inventory", "pkg/ledger",
 			"pkg/book", "pkg/gang", "pkg/metrics", "pkg/observe", "pkg/plugins/...", "pkg/podgroup/...", "pkg/preflight", "pkg/record", "pkg/request",
 			"go.opentelemetry.io/otel/sdk/trace/tracetest", "pkg/topology", "pkg/tracing", "sigs.k8s.io/scheduler-plugins/...",
 		}),

@@ -50,7 +50,7 @@ func pluginsOfShippedConfig(t *testing.T, change func(*schedconfig.KubeScheduler
 		scheduler.WithProfiles(loaded.Profiles...),
 		scheduler.WithFrameworkOutOfTreeRegistry(frameworkruntime.Registry{
 			gputopology.Name: gputopology.New(shared), coscheduling.Name: coscheduling.New(shared), nccltopology.Name: nccltopology.New(shared),
-			topologyspread.Name: topologyspread.New(shared),
+			topologyspread.Name: topologyspread.New(shared), gputopology.GateName: gputopology.NewGate(shared),
 		}),
 	)
 	t.Cleanup(func() {

@@ -83,6 +83,7 @@ func startReplica(t *testing.T, config *rest.Config, o replicaOptions) *replica 
 		registry[name] = factory
 	}
 	registry[gputopology.Name] = gputopology.New(shared)
+	registry[gputopology.GateName] = gputopology.NewGate(shared)
 	registry[coscheduling.Name] = coscheduling.New(shared)
 	registry[nccltopology.Name] = nccltopology.New(shared)
 	registry[topologyspread.Name] = topologyspread.New(shared)

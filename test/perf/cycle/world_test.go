@@ -81,7 +81,7 @@ func newWorld(t testing.TB, v variant, nodes int) *world {
 	if v.plugins {
 		registry = frameworkruntime.Registry{
 			gputopology.Name: gputopology.New(w.engine), coscheduling.Name: coscheduling.New(w.engine),
-			nccltopology.Name: nccltopology.New(w.engine), topologyspread.Name: topologyspread.New(w.engine),
+			gputopology.GateName: gputopology.NewGate(w.engine), nccltopology.Name: nccltopology.New(w.engine), topologyspread.Name: topologyspread.New(w.engine),
 		}
 	}
 	config := configOf(t, v)

@@ -96,10 +96,11 @@ func (r *run) begin(ktesting.TContext, *perf.Workload) (func(), error) {
 // registry has the plugins of cmd/gpu-topology-scheduler.
 func (r *run) registry() frameworkruntime.Registry {
 	return frameworkruntime.Registry{
-		gputopology.Name:    r.plugin(gputopology.New),
-		coscheduling.Name:   r.plugin(coscheduling.New),
-		nccltopology.Name:   r.plugin(nccltopology.New),
-		topologyspread.Name: r.plugin(topologyspread.New),
+		gputopology.Name:     r.plugin(gputopology.New),
+		gputopology.GateName: r.plugin(gputopology.NewGate),
+		coscheduling.Name:    r.plugin(coscheduling.New),
+		nccltopology.Name:    r.plugin(nccltopology.New),
+		topologyspread.Name:  r.plugin(topologyspread.New),
 	}
 }
 
