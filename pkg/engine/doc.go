@@ -5,6 +5,7 @@
 //
 //	Start (first plugin built) --> observe registers its informer handlers
 //	                           --> report loop:  queue of events  -> API server   (bounded, drops and counts when full)
+//	                           --> parked loop:  the ledger's changes -> pods that wait for cards (package backlog) are tried again
 //	                           --> resolve loop: binds of unknown outcome -> read back until known
 //	                           --> state endpoint: introspect serves ledger, gangs and sweeps (where there is an address)
 //	                           --> spans: tracing sends them (where the environment asks for it)

@@ -8,6 +8,8 @@
 //	Unreserve  gives it back (ledger.Forget): idempotent, no I/O
 //	Bind       sends a Binding that carries the allocation record (engine.Bind)
 //
-// The plugin only translates between the framework and the packages that decide. It keeps no state of its own between two
+// A second plugin, GPUCapacityGate (type Gate), keeps pods that lack cards on every node out of the scheduling queue.
+//
+// The plugins only translate between the framework and the packages that decide. They keep no state of their own between two
 // calls but what stands in CycleState; ledger, chooser and informer handlers belong to the engine that all profiles share.
 package gputopology

@@ -67,7 +67,11 @@ func (b *bench) checkRecords(pods []v1.Pod, v *variant) error {
 		if err := cards.Place(pod.Name, record); err != nil {
 			return err
 		}
-		if want := pod.Namespace + "/" + pod.Labels[groupLabel]; v.members == byLabel && record.Gang != want {
+		want := "" // of a pod that ran before, which was of no gang
+		if group := pod.Labels[groupLabel]; group != "" || pod.Namespace != runningNamespace {
+			want = pod.Namespace + "/" + group
+		}
+		if v.members == byLabel && record.Gang != want {
 			return fmt.Errorf("pod %s: its record names gang %q, want %q: it was not scheduled as a gang", pod.Name, record.Gang, want)
 		}
 	}

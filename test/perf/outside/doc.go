@@ -65,9 +65,10 @@
 // # Scale
 //
 // The first argument scale measures something else: what it costs that a cluster is large. There are two, one after the other,
-// each with bound pods that have their record, as if a scheduler had run for long, and pods of 1 GPU that wait:
+// each with bound pods that have their record, as if a scheduler had run for long, and pods of 1 GPU that wait, of no gang or, for
+// crd, in gangs of 8:
 //
-//	nodes (10000, 1000) --> 2 running pods each --> rounds: default, crd, crd, default, ...
+//	nodes (10000, 1000) --> 2 running pods each --> rounds: default, crd, singles, singles, crd, default, ...
 //	  one start: pods wait, nobody has the lease
 //	             process starts: clock --> in sync: clock, memory --> first bind: clock --> last bind: clock
 //	             --> idle: memory, CPU time --> what was decided is checked, running pods included --> pods deleted

@@ -16,6 +16,12 @@ import (
 // scaleCommand is the argument by which this program measures what a large cluster costs.
 const scaleCommand = "scale"
 
+// scaleMembers is how many of the pods that wait are a gang, where the variant has gangs.
+const scaleMembers = 8
+
+// scaleVariants are what can be compared.
+var scaleVariants = []string{baseline, single, ours}
+
 // scaleOptions are the command line of scaleCommand.
 type scaleOptions struct {
 	args               []string
@@ -23,7 +29,7 @@ type scaleOptions struct {
 	// nodes are those of the large cluster, small those of the one that it is compared with. Each node has perNode running
 	// pods.
 	nodes, small, perNode int
-	// waiting is how many pods wait for a scheduler.
+	// waiting is how many pods wait for a scheduler, gangs of scaleMembers where the variant has gangs.
 	waiting           int
 	rounds, failovers int
 	variants          []variant
@@ -42,11 +48,11 @@ func parseScale(args []string) (*scaleOptions, error) {
 	flags.IntVar(&o.waiting, "waiting", 1000, "pods of 1 GPU that wait for a scheduler when it starts")
 	flags.IntVar(&o.rounds, "rounds", 3, "how often each scheduler is started in each cluster")
 	flags.IntVar(&o.failovers, "failovers", 2, "how often the leader is killed in the large cluster")
-	list := flags.String("variants", baseline+","+ours, "what is compared: "+baseline+", "+ours+" or both")
-	flags.Float64Var(&o.limits.firstBind, "max-first-bind", 0, "fail where "+ours+" needs more than these seconds from the sync of its caches to its first bind; 0 is no limit")
-	flags.Float64Var(&o.limits.rss, "max-rss", 0, "fail where "+ours+" has more than this times the memory of "+baseline+"; 0 is no limit")
+	list := flags.String("variants", strings.Join(scaleVariants, ","), "what is compared, some of "+strings.Join(scaleVariants, ", "))
+	flags.Float64Var(&o.limits.firstBind, "max-first-bind", 0, "fail where "+single+" or "+ours+" needs more than these seconds from the sync of its caches to its first bind; 0 is no limit")
+	flags.Float64Var(&o.limits.rss, "max-rss", 0, "fail where "+single+" or "+ours+" has more than this times the memory of "+baseline+"; 0 is no limit")
 	flags.Float64Var(&o.limits.growth, "max-growth", 0, "fail where a pod takes "+ours+" more than this times as long in the large cluster; 0 is no limit")
-	flags.Float64Var(&o.limits.takeOver, "max-takeover", 0, "fail where "+ours+" needs more than these seconds from the lease to its first bind; 0 is no limit")
+	flags.Float64Var(&o.limits.takeOver, "max-takeover", 0, "fail where "+single+" needs more than these seconds from the lease to its first bind; 0 is no limit")
 	if err := flags.Parse(args); err != nil {
 		return nil, err
 	}
@@ -67,11 +73,9 @@ func noArguments(flags *flag.FlagSet) error {
 // validate checks the numbers; the waiting pods must fit.
 func (o *scaleOptions) validate() error {
 	for i := range o.variants {
-		v := &o.variants[i]
-		if v.name != baseline && v.name != ours {
-			return fmt.Errorf("--variants %.64q: must be %s, %s or both", v.name, baseline, ours)
+		if name := o.variants[i].name; !slices.Contains(scaleVariants, name) {
+			return fmt.Errorf("--variants %.64q: must be some of %s", name, strings.Join(scaleVariants, ", "))
 		}
-		v.members = noGang
 	}
 	if o.perNode < 0 || o.perNode > len(runningGPUs) {
 		return fmt.Errorf("--running %d: must be 0 to %d", o.perNode, len(runningGPUs))
@@ -83,8 +87,8 @@ func (o *scaleOptions) validate() error {
 	switch {
 	case o.small < 1 || o.nodes < o.small:
 		return fmt.Errorf("--small-nodes %d, --nodes %d: must be at least 1, and the second at least the first", o.small, o.nodes)
-	case o.waiting < 2 || o.waiting > free:
-		return fmt.Errorf("--waiting %d: must be 2 to %d, which is what %d nodes have left", o.waiting, free, o.small)
+	case o.waiting < scaleMembers || o.waiting > free || o.waiting%scaleMembers != 0:
+		return fmt.Errorf("--waiting %d: must be gangs of %d, and no more than %d, which is what %d nodes have left", o.waiting, scaleMembers, free, o.small)
 	case o.rounds < 1 || o.failovers < 0:
 		return fmt.Errorf("--rounds %d, --failovers %d: must be at least 1 and 0", o.rounds, o.failovers)
 	}
@@ -93,7 +97,7 @@ func (o *scaleOptions) validate() error {
 
 // sizeOf is a cluster of so many nodes.
 func (o *scaleOptions) sizeOf(nodes int) size {
-	return size{Name: fmt.Sprintf("%dNodes_%dPods", nodes, nodes*o.perNode), Nodes: nodes, Gangs: o.waiting, Members: 1, GPUs: 1}
+	return size{Name: fmt.Sprintf("%dNodes_%dPods", nodes, nodes*o.perNode), Nodes: nodes, Gangs: o.waiting / scaleMembers, Members: scaleMembers, GPUs: 1}
 }
 
 // runScale measures and reports.
@@ -156,6 +160,9 @@ func (o *scaleOptions) fill(ctx context.Context, s size, report *ScaleReport, ou
 		return nil
 	}
 	for _, v := range o.variants {
+		if v.members != noGang {
+			continue // the pods of a failover are of no gang
+		}
 		all, err := b.failovers(running, &v, o.failovers)
 		if err != nil {
 			return because(running, err)

@@ -26,7 +26,7 @@ func TestScaleOfBinaries(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "run.json")
 	o, err := parseScale([]string{
 		"--binaries", filepath.Join(checkout.Root(t), "bin"), "--nodes", "60", "--small-nodes", "20", "--waiting", "40",
-		"--rounds", "1", "--failovers", "1", "--variants", ours, "--run", file,
+		"--rounds", "1", "--failovers", "1", "--variants", single + "," + ours, "--run", file,
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -43,20 +43,23 @@ func TestScaleOfBinaries(t *testing.T) {
 	}
 	for _, want := range []struct {
 		run, workload string
+		variants      []string
 		figures       []results.Figure
 	}{
-		{"60Nodes_120Pods, start", "20Nodes_40Pods", start},
-		{"60Nodes_120Pods, start", "60Nodes_120Pods", append(start, results.Growth)},
-		{"60Nodes_120Pods, failover", "60Nodes_120Pods", []results.Figure{results.ElectionSeconds, results.ReadSeconds, results.LeadToBindSeconds}},
+		{"60Nodes_120Pods, start", "20Nodes_40Pods", []string{single, ours}, start},
+		{"60Nodes_120Pods, start", "60Nodes_120Pods", []string{single, ours}, append(start, results.Growth)},
+		{"60Nodes_120Pods, failover", "60Nodes_120Pods", []string{single}, []results.Figure{results.ElectionSeconds, results.ReadSeconds, results.LeadToBindSeconds}},
 	} {
 		for i := range runs {
 			if runs[i].Scope != want.run {
 				continue
 			}
-			row := runs[i].Find(want.workload, ours)
-			for _, f := range want.figures {
-				if row == nil || row.Figures[f] <= 0 {
-					t.Errorf("%s, %s: %s is not measured: %v", want.run, want.workload, f, row)
+			for _, v := range want.variants {
+				row := runs[i].Find(want.workload, v)
+				for _, f := range want.figures {
+					if row == nil || row.Figures[f] <= 0 {
+						t.Errorf("%s, %s, %s: %s is not measured: %v", want.run, want.workload, v, f, row)
+					}
 				}
 			}
 		}
@@ -72,13 +75,14 @@ func TestParseScale(t *testing.T) {
 		want string // "" is no error
 	}{
 		"defaults":            {"", ""},
-		"all":                 {"--nodes 20 --small-nodes 10 --running 3 --waiting 10 --rounds 1 --failovers 0 --variants crd --max-first-bind 10 --max-rss 1.3 --max-growth 1.3 --max-takeover 5", ""},
+		"all":                 {"--nodes 20 --small-nodes 10 --running 3 --waiting 8 --rounds 1 --failovers 0 --variants crd --max-first-bind 10 --max-rss 1.3 --max-growth 1.3 --max-takeover 5", ""},
 		"no nodes":            {"--small-nodes 0", "--small-nodes 0"},
 		"smaller":             {"--nodes 999", "--nodes 999"},
 		"negative":            {"--running -1", "--running -1"},
 		"too many on a node":  {"--running 4", "--running 4"},
-		"more than fits":      {"--nodes 3 --small-nodes 3 --waiting 11", "--waiting 11: must be 2 to 10"},
-		"one pod":             {"--waiting 1", "--waiting 1"},
+		"more than fits":      {"--nodes 3 --small-nodes 3 --waiting 16", "--waiting 16: must be gangs of 8, and no more than 10"},
+		"a gang and a half":   {"--waiting 12", "--waiting 12"},
+		"nobody":              {"--waiting 0", "--waiting 0"},
 		"no rounds":           {"--rounds 0", "--rounds 0"},
 		"negative failovers":  {"--failovers -1", "--failovers -1"},
 		"an unknown variant":  {"--variants kai", `--variants "kai"`},

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 )
@@ -29,7 +30,7 @@ type Start struct {
 func (b *bench) startOnce(ctx context.Context, v *variant) (Start, error) {
 	ctx, cancel := context.WithTimeout(ctx, roundPatience)
 	defer cancel()
-	if err := b.createPods(ctx, noGang); err != nil {
+	if err := errors.Join(b.createGroups(ctx, v.members), b.createPods(ctx, v.members)); err != nil {
 		return Start{}, err
 	}
 	if err := take(ctx, b.client, ""); err != nil {

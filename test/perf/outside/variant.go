@@ -29,12 +29,14 @@ const (
 	ceiling  = "no-decision"
 	// ours is the variant that the limits of rate and CPU time hold for.
 	ours = "crd"
+	// single is ours for pods of no gang.
+	single = "singles"
 	// flat is ours without the fabric: what quality costs is ours divided by it.
 	flat = "crd-flat"
 )
 
 // fabricPairs are variants that differ in NCCLTopology alone, the one that runs it first.
-var fabricPairs = [][2]string{{ours, flat}, {"singles", "singles-flat"}}
+var fabricPairs = [][2]string{{ours, flat}, {single, "singles-flat"}}
 
 var variants = []variant{
 	{name: ceiling},
@@ -42,7 +44,7 @@ var variants = []variant{
 	{name: "in-tree", scheduler: true, gate: true, members: byField},
 	{name: ours, scheduler: true, plugins: true, members: byLabel},
 	{name: flat, scheduler: true, plugins: true, flat: true, members: byLabel},
-	{name: "singles", scheduler: true, plugins: true},
+	{name: single, scheduler: true, plugins: true},
 	{name: "singles-flat", scheduler: true, plugins: true, flat: true},
 	{name: "native", scheduler: true, plugins: true, gate: true, members: byField},
 }
