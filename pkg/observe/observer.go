@@ -2,6 +2,7 @@ package observe
 
 import (
 	"fmt"
+	"hash/maphash"
 	"sync"
 	"time"
 
@@ -78,9 +79,11 @@ type Observer struct {
 	// problems and quarantines hold what was last reported of a node, so that it is reported once.
 	problems    map[string][]inventory.Problem
 	quarantines map[string]string
-	// owners maps the UUID of a card to the node that lists it, listed a node to the cards that it lists.
-	owners map[string]string
-	listed map[string]*topology.Node
+	// owners maps the hash of a card's UUID, by seed, to the node that lists it, listed a node to the cards that it lists. A large
+	// cluster has a hundred thousand cards: their UUIDs are kept once.
+	owners map[uint64]*listing
+	listed map[string]*listing
+	seed   maphash.Seed
 	// faults holds what was reported of the annotations of bound pods.
 	faults map[ledger.PodUID]podFault
 }
@@ -103,8 +106,9 @@ func New(l *ledger.Ledger, options Options, report Reporter, logger klog.Logger,
 		problems:  map[string][]inventory.Problem{},
 
 		quarantines: map[string]string{},
-		owners:      map[string]string{},
-		listed:      map[string]*topology.Node{},
+		owners:      map[uint64]*listing{},
+		listed:      map[string]*listing{},
+		seed:        maphash.MakeSeed(),
 		faults:      map[ledger.PodUID]podFault{},
 	}
 }

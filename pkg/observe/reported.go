@@ -2,6 +2,7 @@ package observe
 
 import (
 	"fmt"
+	"hash/maphash"
 	"maps"
 	"slices"
 
@@ -54,15 +55,21 @@ func contradiction(a *ledger.NodeGPUAllocation) string {
 	return ""
 }
 
+// listing is the cards that a node lists.
+type listing struct {
+	node     string
+	topology *topology.Node
+}
+
 // disown forgets which cards a node listed. The caller holds mu.
 func (o *Observer) disown(node string) {
-	t := o.listed[node]
-	if t == nil {
+	l := o.listed[node]
+	if l == nil {
 		return
 	}
-	for i := range t.Len() {
-		if uuid := t.Card(i).UUID; o.owners[uuid] == node {
-			delete(o.owners, uuid)
+	for i := range l.topology.Len() {
+		if hash := o.hashOf(l.topology.Card(i).UUID); o.owners[hash] == l {
+			delete(o.owners, hash)
 		}
 	}
 	delete(o.listed, node)
@@ -74,19 +81,23 @@ func (o *Observer) noteOwners(node *v1.Node, t *topology.Node) {
 	if t == nil {
 		return
 	}
+	l := &listing{node.Name, t}
 	for i := range t.Len() {
 		uuid := t.Card(i).UUID
 		if uuid == "" {
 			continue
 		}
-		if owner, known := o.owners[uuid]; known {
-			o.report.Report(node, reasonProblem, actionResolve, fmt.Sprintf("card %d has the UUID %.64s, which node %s lists too: one of the two descriptions is another node's", i, uuid, owner))
+		hash := o.hashOf(uuid)
+		if owner := o.owners[hash]; owner != nil && owner != l && owner.topology.IndexOf(uuid) >= 0 {
+			o.report.Report(node, reasonProblem, actionResolve, fmt.Sprintf("card %d has the UUID %.64s, which node %s lists too: one of the two descriptions is another node's", i, uuid, owner.node))
 			continue
 		}
-		o.owners[uuid] = node.Name
+		o.owners[hash] = l
 	}
-	o.listed[node.Name] = t
+	o.listed[node.Name] = l
 }
+
+func (o *Observer) hashOf(uuid string) uint64 { return maphash.String(o.seed, uuid) }
 
 // podFault is what is wrong with the annotations of a bound pod.
 type podFault struct{ namespace, name, detail string }
