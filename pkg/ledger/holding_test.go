@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"unsafe"
 
 	"pgregory.net/rapid"
 
@@ -181,4 +182,29 @@ func TestTombstonesAgainstMap(t *testing.T) {
 			}
 		}
 	})
+}
+
+// TestStringsOfRecordsAreNotKept: what names a card in a record that was read is dropped for the node's own name of it.
+func TestStringsOfRecordsAreNotKept(t *testing.T) {
+	f := newFixture(t)
+	cards := cardsN8s("GPU-")
+	f.node("n1", cards)
+	h := holdWhole("p", "n1", cards, 0, 3)
+	other := holdWhole("q", "n1", cards, 5)
+	for _, s := range []*string{&h.Cards[0].UUID, &h.Cards[1].UUID} {
+		*s = strings.Clone(*s)
+	}
+	other.Cards[0].UUID = "GPU-unknown"
+	f.must(f.l.Adopt(h))
+	f.must(f.l.Adopt(other))
+	own := f.l.Node("n1").Topology
+	got, _, _ := f.l.Holding("p")
+	for i, c := range got.Cards {
+		if c.UUID != h.Cards[i].UUID || unsafe.StringData(c.UUID) != unsafe.StringData(own.UUID(c.Index)) {
+			t.Errorf("card %d is named %q by a string of its own", c.Index, c.UUID)
+		}
+	}
+	if got, _, _ := f.l.Holding("q"); got.Cards[0].UUID != "GPU-unknown" {
+		t.Errorf("a card that the node does not have was renamed %q", got.Cards[0].UUID)
+	}
 }

@@ -249,12 +249,26 @@ func (l *Ledger) insert(n *node, h *Holding, stage Stage) {
 	p.UnknownMIG = append(p.UnknownMIG, h.UnknownMIG...)
 	cards, mig := p.Cards, p.UnknownMIG
 	p.Holding = *h
-	p.Cards, p.UnknownMIG = cards, mig
+	p.Node, p.Cards, p.UnknownMIG = n.name, cards, mig
+	p.share(n.topology)
 	l.revision++
 	p.stage, p.revision, p.node, p.at = stage, l.revision, n, len(n.pods)
 	n.pods = append(n.pods, p)
 	l.pods[h.UID] = p
 	l.staged[stage]++
+}
+
+// share has the cards of a holding named by the strings that its node has, where they are the same: those of a record were made when
+// it was read, and would stay as long as the pod runs.
+func (p *pod) share(t *topology.Node) {
+	if t == nil {
+		return
+	}
+	for i := range p.Cards {
+		if c := &p.Cards[i]; c.Index >= 0 && c.Index < t.Len() && t.UUID(c.Index) == c.UUID {
+			c.UUID = t.UUID(c.Index)
+		}
+	}
 }
 
 // drop removes a holding's record and returns its node. It publishes nothing.

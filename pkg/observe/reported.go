@@ -68,7 +68,7 @@ func (o *Observer) disown(node string) {
 		return
 	}
 	for i := range l.topology.Len() {
-		if hash := o.hashOf(l.topology.Card(i).UUID); o.owners[hash] == l {
+		if hash := o.hashOf(l.topology.UUID(i)); o.owners[hash] == l {
 			delete(o.owners, hash)
 		}
 	}
@@ -83,7 +83,7 @@ func (o *Observer) noteOwners(node *v1.Node, t *topology.Node) {
 	}
 	l := &listing{node.Name, t}
 	for i := range t.Len() {
-		uuid := t.Card(i).UUID
+		uuid := t.UUID(i)
 		if uuid == "" {
 			continue
 		}

@@ -53,6 +53,9 @@ func (n *Node) Card(i int) Card {
 	return c
 }
 
+// UUID returns the UUID of card i, 0 <= i < Len(), "" if it has none.
+func (n *Node) UUID(i int) string { return n.uuids[i] }
+
 // Link returns the connection of cards i and j.
 func (n *Node) Link(i, j int) Link { return n.kind.links[i*len(n.uuids)+j] }
 
