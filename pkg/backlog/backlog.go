@@ -2,6 +2,7 @@ package backlog
 
 import (
 	"cmp"
+	"math"
 	"slices"
 	"time"
 
@@ -10,10 +11,12 @@ import (
 )
 
 const (
-	// MaxKinds is how many kinds of request are kept at a time. Each costs a comparison for every node that changes.
-	MaxKinds = 64
+	// MaxRequests is how many different requests are kept at a time, and MaxKinds how many kinds. Each request costs a comparison for
+	// every node that changes.
+	MaxRequests = 64
+	MaxKinds    = 1024
 	// ParkedMost is how long a pod stays parked: as long as kube-scheduler leaves a pod that it could not place
-	// (--pod-max-in-unschedulable-pods-duration). The try that follows also is the one that may preempt.
+	// (--pod-max-in-unschedulable-pods-duration). It is for what nobody thought of.
 	ParkedMost = 5 * time.Minute
 	// turn is the time between two turns of a kind while places are left, and wokenLeast how many pods are let go in the first.
 	turn       = 200 * time.Millisecond
@@ -28,6 +31,8 @@ type Pod struct {
 	// Priority is the pod's, and Created when it was made, in nanoseconds since 1970: the order in which pods are woken.
 	Priority int32
 	Created  int64
+	// Patient pods preempt nobody, whatever their priority is.
+	Patient bool
 	// since is when the pod was parked.
 	since time.Time
 }
@@ -37,17 +42,32 @@ func (p *Pod) before(q *Pod) int {
 	return cmp.Or(cmp.Compare(q.Priority, p.Priority), cmp.Compare(p.Created, q.Created), cmp.Compare(p.UID, q.UID))
 }
 
+// Want is what decides which nodes can take a pod.
+type Want struct {
+	Request *allocate.Request
+	// Class names what else than cards decides: pods of one class are admitted by the same nodes.
+	Class string
+	// Admits reports whether a node may take a pod of the class at all. Who changes its answer for a node calls Touch.
+	Admits func(ledger.NodeName) bool
+}
+
 // Fits says whether the free cards of a node can meet a request.
 type Fits func(*allocate.View, *allocate.Request) bool
 
 // Backlog holds the parked pods. Use New.
 type Backlog struct {
 	fits Fits
-	// nodes are those with free cards, as they were told last.
-	nodes map[ledger.NodeName]*ledger.NodeGPUAllocation
-	kinds map[string]*kind
+	// nodes are those that can give cards out, as they were told last.
+	nodes    map[ledger.NodeName]*ledger.NodeGPUAllocation
+	requests map[string]*request
+	kinds    map[kindKey]*kind
 	// pods are the parked ones.
 	pods map[ledger.PodUID]*parked
+	// lowest is the lowest priority of a pod that holds cards; lowered says that it fell since the last Wake.
+	lowest  int32
+	lowered bool
+	// changes counts the calls of Set.
+	changes uint64
 }
 
 // parked is a pod and what it asks for.
@@ -56,15 +76,20 @@ type parked struct {
 	kind *kind
 }
 
-// New returns a Backlog that knows no node.
+// New returns a Backlog that knows no node and nobody who holds cards.
 func New(fits Fits) *Backlog {
-	b := &Backlog{fits: fits, kinds: map[string]*kind{}, pods: map[ledger.PodUID]*parked{}}
+	b := &Backlog{
+		fits: fits, requests: map[string]*request{}, kinds: map[kindKey]*kind{}, pods: map[ledger.PodUID]*parked{}, lowest: math.MaxInt32,
+	}
 	b.Reset()
 	return b
 }
 
 // Len returns the number of parked pods.
 func (b *Backlog) Len() int { return len(b.pods) }
+
+// Has reports whether a pod is parked.
+func (b *Backlog) Has(uid ledger.PodUID) bool { return b.pods[uid] != nil }
 
 // Reset makes all nodes unknown: Set is called next, for each.
 func (b *Backlog) Reset() {
@@ -76,6 +101,7 @@ func (b *Backlog) Reset() {
 
 // Set says how a node is now; nil for one that is not known any more.
 func (b *Backlog) Set(name ledger.NodeName, a *ledger.NodeGPUAllocation) {
+	b.changes++
 	if a == nil || a.Topology == nil || a.Quarantined {
 		delete(b.nodes, name)
 		for _, k := range b.kinds {
@@ -84,30 +110,42 @@ func (b *Backlog) Set(name ledger.NodeName, a *ledger.NodeGPUAllocation) {
 		return
 	}
 	b.nodes[name] = a
-	for _, k := range b.kinds {
-		k.look(b.fits, name, a)
+	for _, r := range b.requests {
+		n := r.room(b.fits, a)
+		for k := range r.kinds {
+			k.look(name, n, b.changes)
+		}
 	}
 }
 
-// Park keeps a pod that asks for r, and could not be placed, from being tried. It returns false, and the pod is not parked, where
-// a node has the cards that it asks for, or more kinds of request wait than are kept. A pod that is parked already is parked anew.
-func (b *Backlog) Park(p Pod, r *allocate.Request, now time.Time) bool {
-	b.Forget(p.UID)
-	key := keyOf(r)
-	k := b.kinds[key]
-	if k == nil {
-		if len(b.kinds) >= MaxKinds {
-			return false
-		}
-		k = newKind(key, r)
-		for name, a := range b.nodes {
-			k.look(b.fits, name, a)
-		}
+// Touch says that a node may admit others than before.
+func (b *Backlog) Touch(name ledger.NodeName) {
+	if a := b.nodes[name]; a != nil {
+		b.Set(name, a)
 	}
-	if len(k.places) > 0 {
+}
+
+// SetLowest says what the lowest priority of a pod is that holds cards; math.MaxInt32 where nobody holds any.
+func (b *Backlog) SetLowest(priority int32) {
+	b.lowered = b.lowered || priority < b.lowest
+	b.lowest = priority
+}
+
+// mayPreempt reports whether a pod may come to its cards by preemption, for which none need be free.
+func (b *Backlog) mayPreempt(p *Pod) bool { return !p.Patient && p.Priority > b.lowest }
+
+// Park keeps a pod that could not be placed from being tried. It returns false, and the pod is not parked, where a node that
+// admits it has the cards that it asks for, where it may preempt, or where more is kept already than may be. A pod that is parked
+// already is parked anew.
+func (b *Backlog) Park(p Pod, w *Want, now time.Time) bool {
+	b.Forget(p.UID)
+	if b.mayPreempt(&p) {
 		return false
 	}
-	b.kinds[key] = k
+	k := b.kindOf(w)
+	if k == nil || len(k.places) > 0 {
+		return false
+	}
 	p.since = now
 	entry := &parked{p, k}
 	b.pods[p.UID] = entry
@@ -115,22 +153,44 @@ func (b *Backlog) Park(p Pod, r *allocate.Request, now time.Time) bool {
 	return true
 }
 
-// Parked reports whether a pod that asks for r stays parked. It does not if some node has its cards, if its time is up, or if it
-// asks for something else than when it was parked: it is not parked any more then.
-func (b *Backlog) Parked(uid ledger.PodUID, r *allocate.Request, now time.Time) bool {
+// kindOf returns the kind of a pod, a new one that no node has room for where there is none; nil where there may be no new one.
+func (b *Backlog) kindOf(w *Want) *kind {
+	key := kindKey{keyOf(w.Request), w.Class}
+	if k := b.kinds[key]; k != nil {
+		return k
+	}
+	r := b.requests[key.request]
+	if len(b.kinds) >= MaxKinds || r == nil && len(b.requests) >= MaxRequests {
+		return nil
+	}
+	if r == nil {
+		r = newRequest(w.Request)
+	}
+	for name, a := range b.nodes {
+		if r.room(b.fits, a) > 0 && w.Admits(name) {
+			return nil // one is enough to say so
+		}
+	}
+	k := &kind{key: key, request: r, admits: w.Admits, places: map[ledger.NodeName]place{}}
+	r.kinds[k] = true
+	b.requests[key.request], b.kinds[key] = r, k
+	return k
+}
+
+// Parked reports whether a pod stays parked. It does not if some node has its cards, if it may preempt, if its time is up, or if it
+// asks for something else than when it was parked; w is nil for a pod that asks for no cards. It is not parked any more then.
+func (b *Backlog) Parked(uid ledger.PodUID, w *Want, now time.Time) bool {
 	p := b.pods[uid]
 	if p == nil {
 		return false
 	}
-	if len(p.kind.places) == 0 && now.Sub(p.since) < ParkedMost && r != nil && keyOf(r) == p.kind.key {
+	same := w != nil && kindKey{keyOf(w.Request), w.Class} == p.kind.key
+	if same && len(p.kind.places) == 0 && now.Sub(p.since) < ParkedMost && !b.mayPreempt(&p.Pod) {
 		return true
 	}
 	b.Forget(uid)
 	return false
 }
-
-// Has reports whether a pod is parked.
-func (b *Backlog) Has(uid ledger.PodUID) bool { return b.pods[uid] != nil }
 
 // Forget ends what is known of a pod.
 func (b *Backlog) Forget(uid ledger.PodUID) {
@@ -143,10 +203,14 @@ func (b *Backlog) Forget(uid ledger.PodUID) {
 	b.drop(p.kind)
 }
 
-// drop ends a kind that nobody asks for any more.
+// drop ends a kind, and a request, that nobody asks for any more.
 func (b *Backlog) drop(k *kind) {
-	if len(k.pods) == 0 {
-		delete(b.kinds, k.key)
+	if len(k.pods) > 0 {
+		return
+	}
+	delete(b.kinds, k.key)
+	if delete(k.request.kinds, k); len(k.request.kinds) == 0 {
+		delete(b.requests, k.key.request)
 	}
 }
 
@@ -154,8 +218,12 @@ func (b *Backlog) drop(k *kind) {
 // do without anything that happens, more says in how long to call it again; it is 0 where there is not.
 func (b *Backlog) Wake(now time.Time) (pods []Pod, more time.Duration) {
 	for _, k := range b.kinds {
-		woken, wait := k.wake(now)
-		for _, p := range woken {
+		var woken []*parked
+		if b.lowered {
+			woken = k.take(b.mayPreempt)
+		}
+		let, wait := k.wake(now, b.changes)
+		for _, p := range append(woken, let...) {
 			delete(b.pods, p.UID)
 			pods = append(pods, p.Pod)
 		}
@@ -164,15 +232,7 @@ func (b *Backlog) Wake(now time.Time) (pods []Pod, more time.Duration) {
 		}
 		b.drop(k)
 	}
+	b.lowered = false
 	slices.SortFunc(pods, func(p, q Pod) int { return p.before(&q) })
 	return pods, more
-}
-
-// Keep forgets the parked pods for which keep is false.
-func (b *Backlog) Keep(keep func(*Pod) bool) {
-	for uid, p := range b.pods {
-		if !keep(&p.Pod) {
-			b.Forget(uid)
-		}
-	}
 }

@@ -2,7 +2,6 @@ package backlog
 
 import (
 	"fmt"
-	"slices"
 	"testing"
 	"time"
 
@@ -47,6 +46,16 @@ func shareOf(bytes int64) *allocate.Request {
 	return &allocate.Request{Claims: []allocate.Claim{{Container: "main", Kind: allocate.KindShare, Count: 1, VRAMBytes: bytes}}}
 }
 
+// anywhere is a pod that every node admits.
+func anywhere(r *allocate.Request) *Want {
+	return &Want{Request: r, Admits: func(ledger.NodeName) bool { return true }}
+}
+
+// only is a pod that one node admits.
+func only(node ledger.NodeName, r *allocate.Request) *Want {
+	return &Want{Request: r, Class: string(node), Admits: func(n ledger.NodeName) bool { return n == node }}
+}
+
 func fitsBy(c *allocate.Chooser) Fits {
 	return func(v *allocate.View, r *allocate.Request) bool { return c.Fits(v, r) == nil }
 }
@@ -67,7 +76,7 @@ func newBacklog() *Backlog { return New(fitsBy(allocate.NewChooser())) }
 func parkAll(t *testing.T, b *Backlog, n int, r *allocate.Request) {
 	t.Helper()
 	for i := range n {
-		if !b.Park(Pod{UID: ledger.PodUID(fmt.Sprintf("p%05d", i)), Created: int64(i)}, r, start) {
+		if !b.Park(Pod{UID: ledger.PodUID(fmt.Sprintf("p%05d", i)), Created: int64(i)}, anywhere(r), start) {
 			t.Fatalf("pod %d is not parked", i)
 		}
 	}
@@ -94,10 +103,10 @@ func TestParkOnlyWhatNoNodeCanTake(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			b := newBacklog()
 			b.Set("n", state("n", m, tc.free))
-			if got := b.Park(Pod{UID: "p"}, tc.r, start); got != tc.want {
+			if got := b.Park(Pod{UID: "p"}, anywhere(tc.r), start); got != tc.want {
 				t.Errorf("Park = %t, want %t", got, tc.want)
 			}
-			if got := b.Parked("p", tc.r, start); got != tc.want {
+			if got := b.Parked("p", anywhere(tc.r), start); got != tc.want {
 				t.Errorf("Parked = %t, want %t", got, tc.want)
 			}
 		})
@@ -131,9 +140,9 @@ func TestWakeInOrder(t *testing.T) {
 	for _, p := range []Pod{
 		{UID: "old", Created: 1}, {UID: "b", Created: 2}, {UID: "a", Created: 2}, {UID: "high", Priority: 5, Created: 9}, {UID: "low", Priority: -1, Created: 0},
 	} {
-		b.Park(p, wholeCards(1), start)
+		b.Park(p, anywhere(wholeCards(1)), start)
 	}
-	b.Park(Pod{UID: "pair", Priority: 1, Created: 3}, wholeCards(2), start)
+	b.Park(Pod{UID: "pair", Priority: 1, Created: 3}, anywhere(wholeCards(2)), start)
 	b.Set("n", state("n", machine(t), 0b11))
 	woken, more := b.Wake(start)
 	if diff := cmp.Diff([]string{"high", "pair", "old", "a", "b", "low"}, uidsOf(woken)); diff != "" {
@@ -196,6 +205,7 @@ func TestParkedEnds(t *testing.T) {
 	tests := map[string]struct {
 		after   time.Duration
 		request *allocate.Request
+		class   string
 		free    topology.GPUSet
 		want    bool
 	}{
@@ -203,6 +213,7 @@ func TestParkedEnds(t *testing.T) {
 		"its time is up":             {after: ParkedMost, request: wholeCards(2), free: 1},
 		"a node has its cards":       {request: wholeCards(2), free: 0b11},
 		"it asks for less":           {request: wholeCards(1), free: 0},
+		"it may go elsewhere":        {request: wholeCards(2), class: "other", free: 0},
 		"it asks for no cards":       {request: nil, free: 0},
 		"its container is renamed":   {request: &allocate.Request{Claims: []allocate.Claim{{Container: "x", Kind: allocate.KindWhole, Count: 2}}}, want: true},
 		"it wants cards of one NUMA": {request: &allocate.Request{Claims: wholeCards(2).Claims, NUMA: allocate.NUMARequire}},
@@ -212,8 +223,13 @@ func TestParkedEnds(t *testing.T) {
 			b := newBacklog()
 			parkAll(t, b, 1, wholeCards(2))
 			b.Set("n", state("n", m, tc.free))
+			var want *Want
+			if tc.request != nil {
+				want = anywhere(tc.request)
+				want.Class = tc.class
+			}
 			for range 2 {
-				if got := b.Parked("p00000", tc.request, start.Add(tc.after)); got != tc.want {
+				if got := b.Parked("p00000", want, start.Add(tc.after)); got != tc.want {
 					t.Errorf("Parked = %t, want %t", got, tc.want)
 				}
 				if got := b.Has("p00000"); got != tc.want {
@@ -226,43 +242,131 @@ func TestParkedEnds(t *testing.T) {
 
 func TestParkAnew(t *testing.T) {
 	b := newBacklog()
-	b.Park(Pod{UID: "p"}, wholeCards(2), start)
-	b.Park(Pod{UID: "p"}, wholeCards(3), start.Add(time.Minute))
+	b.Park(Pod{UID: "p"}, anywhere(wholeCards(2)), start)
+	b.Park(Pod{UID: "p"}, anywhere(wholeCards(3)), start.Add(time.Minute))
 	if b.Len() != 1 || len(b.kinds) != 1 {
 		t.Fatalf("%d pods of %d kinds, want the one", b.Len(), len(b.kinds))
 	}
-	if !b.Parked("p", wholeCards(3), start.Add(ParkedMost)) {
+	if !b.Parked("p", anywhere(wholeCards(3)), start.Add(ParkedMost)) {
 		t.Error("its time is counted from when it was parked first")
 	}
 }
 
-// TestKindsAreBounded: what is beyond them is not parked, and a kind that nobody asks for any more makes room.
-func TestKindsAreBounded(t *testing.T) {
-	b := newBacklog()
-	for i := range MaxKinds {
-		if !b.Park(Pod{UID: ledger.PodUID(fmt.Sprint(i))}, shareOf(int64(i+1)*gib), start) {
-			t.Fatalf("kind %d is not parked", i)
-		}
-	}
-	if b.Park(Pod{UID: "more"}, wholeCards(1), start) || b.Parked("more", wholeCards(1), start) || b.Len() != MaxKinds {
-		t.Errorf("a kind beyond %d is parked", MaxKinds)
-	}
-	if !b.Park(Pod{UID: "known"}, shareOf(gib), start) {
-		t.Error("another pod of a known kind is not parked")
-	}
-	b.Forget("1")
-	if !b.Park(Pod{UID: "more"}, wholeCards(1), start) {
-		t.Error("a kind is not parked though another one has ended")
+// TestKeptIsBounded: what is beyond it is not parked, and a kind that nobody asks for any more makes room.
+func TestKeptIsBounded(t *testing.T) {
+	for name, tc := range map[string]struct {
+		most int
+		want func(int) *Want
+	}{
+		"requests": {MaxRequests, func(i int) *Want { return anywhere(shareOf(int64(i+1) * gib)) }},
+		"kinds":    {MaxKinds, func(i int) *Want { return only(ledger.NodeName(fmt.Sprint("n", i)), shareOf(gib)) }},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := newBacklog()
+			for i := range tc.most {
+				if !b.Park(Pod{UID: ledger.PodUID(fmt.Sprint(i))}, tc.want(i), start) {
+					t.Fatalf("pod %d is not parked", i)
+				}
+			}
+			more := tc.want(tc.most)
+			if b.Park(Pod{UID: "more"}, more, start) || b.Parked("more", more, start) || b.Len() != tc.most {
+				t.Errorf("one beyond %d is parked", tc.most)
+			}
+			if !b.Park(Pod{UID: "known"}, tc.want(0), start) {
+				t.Error("another pod of a known kind is not parked")
+			}
+			b.Forget("1")
+			if !b.Park(Pod{UID: "more"}, more, start) {
+				t.Error("a pod is not parked though another one has ended")
+			}
+			if len(b.kinds) > tc.most || len(b.requests) > MaxRequests {
+				t.Errorf("%d kinds of %d requests are kept", len(b.kinds), len(b.requests))
+			}
+		})
 	}
 }
 
-func TestKeep(t *testing.T) {
+// TestPoolsDoNotWaitForEachOther: pods that one pool admits stand first in the queue, and what comes free is of another pool.
+func TestPoolsDoNotWaitForEachOther(t *testing.T) {
+	m := machine(t)
 	b := newBacklog()
-	parkAll(t, b, 4, wholeCards(1))
-	b.Keep(func(p *Pod) bool { return slices.Contains([]ledger.PodUID{"p00001", "p00003"}, p.UID) })
-	b.Set("n", state("n", machine(t), 1))
+	for i := range 80 {
+		b.Park(Pod{UID: ledger.PodUID(fmt.Sprint("a", i)), Priority: 100}, only("a", wholeCards(1)), start)
+	}
+	b.Park(Pod{UID: "b"}, only("b", wholeCards(1)), start)
+	b.Set("b", state("b", m, 1))
+	woken, more := b.Wake(start)
+	if diff := cmp.Diff([]string{"b"}, uidsOf(woken)); diff != "" || more != 0 {
+		t.Errorf("woken, more in %v (-want +got):\n%s", more, diff)
+	}
+}
+
+// TestAdmission: a node that has the cards and admits nobody, a cordoned one say, is no place; once it admits them, it is.
+func TestAdmission(t *testing.T) {
+	open := false
+	want := &Want{Request: wholeCards(1), Class: "c", Admits: func(ledger.NodeName) bool { return open }}
+	b := newBacklog()
+	b.Set("n", state("n", machine(t), 0xff))
+	if !b.Park(Pod{UID: "p"}, want, start) {
+		t.Fatal("the pod is not parked")
+	}
+	b.Touch("n")
+	b.Touch("unknown")
+	if woken, _ := b.Wake(start); len(woken) > 0 {
+		t.Fatalf("%v is woken for a node that does not admit it", woken)
+	}
+	open = true
+	b.Touch("n")
+	if woken, _ := b.Wake(start); len(woken) != 1 {
+		t.Error("nobody is woken when the node admits the pod")
+	}
+}
+
+// TestWhoMayPreempt is not parked, and not left parked.
+func TestWhoMayPreempt(t *testing.T) {
+	b := newBacklog()
+	park := func(uid ledger.PodUID, priority int32, patient bool) bool {
+		return b.Park(Pod{UID: uid, Priority: priority, Patient: patient}, anywhere(wholeCards(1)), start)
+	}
+	if !park("nobody holds any", 1000, false) {
+		t.Error("a pod is not parked though there is nobody to preempt")
+	}
+	b.SetLowest(10)
+	if park("above", 11, false) {
+		t.Error("a pod that may preempt is parked")
+	}
+	if !park("patient", 11, true) || !park("level", 10, false) || !park("below", 9, false) {
+		t.Error("a pod that preempts nobody is not parked")
+	}
+	if b.Parked("nobody holds any", anywhere(wholeCards(1)), start) {
+		t.Error("a pod stays parked though it may preempt now")
+	}
+	b.SetLowest(9)
 	woken, _ := b.Wake(start)
-	if diff := cmp.Diff([]string{"p00001", "p00003"}, uidsOf(woken)); diff != "" {
+	if diff := cmp.Diff([]string{"level"}, uidsOf(woken)); diff != "" {
 		t.Errorf("woken (-want +got):\n%s", diff)
+	}
+	b.SetLowest(20)
+	if woken, _ := b.Wake(start); len(woken) > 0 || b.Len() != 2 {
+		t.Errorf("woken %v, %d left, want none and 2", woken, b.Len())
+	}
+}
+
+// TestPlacesThatWereTakenAreNoReasonForMore: all that comes free is taken before the next turn.
+func TestPlacesThatWereTakenAreNoReasonForMore(t *testing.T) {
+	m := machine(t)
+	b := newBacklog()
+	parkAll(t, b, 1000, wholeCards(8))
+	now := start
+	for i := range 20 {
+		name := ledger.NodeName(fmt.Sprint("n", i))
+		b.Set(name, state(name, m, m.All()))
+		if woken, _ := b.Wake(now); len(woken) != wokenLeast {
+			t.Fatalf("turn %d: %d pods are woken for one place, want %d", i, len(woken), wokenLeast)
+		}
+		now = now.Add(turn)
+		next := ledger.NodeName(fmt.Sprint("n", i+1))
+		b.Set(next, state(next, m, m.All())) // before the other is full: there is always a place
+		b.Set(name, state(name, m, 0))
 	}
 }

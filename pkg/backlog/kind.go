@@ -9,25 +9,32 @@ import (
 	"github.com/gputopology/gpu-topology-scheduler/pkg/ledger"
 )
 
-// kind is everybody who asks for the same.
-type kind struct {
-	key     string
-	request *allocate.Request
+// request is what pods ask for, whatever their class is.
+type request struct {
+	asked *allocate.Request
 	// whole is the number of cards of a request that asks for nothing but so many, 0 for another.
 	whole int
-	// places are the nodes that can take one of the pods, with how many of them they can take; 1 where that is not known.
-	places map[ledger.NodeName]int
-	// pods are in the order in which they are woken.
-	pods []*parked
-	// woken is how many were woken at the last turn, 0 if there were no places since; next is when the next turn is.
-	woken int
-	next  time.Time
+	kinds map[*kind]bool
 }
 
-func newKind(key string, r *allocate.Request) *kind {
-	k := &kind{key: key, request: r, places: map[ledger.NodeName]int{}}
-	k.whole, _ = r.Plain()
-	return k
+func newRequest(asked *allocate.Request) *request {
+	r := &request{asked: asked, kinds: map[*kind]bool{}}
+	if whole, plain := asked.Plain(); plain {
+		r.whole = whole
+	}
+	return r
+}
+
+// room returns how many pods that ask for this a node can take, 1 where that is not known.
+func (r *request) room(fits Fits, a *ledger.NodeGPUAllocation) int {
+	switch {
+	case r.whole > 0:
+		return a.Free.Len() / r.whole
+	case fits(&a.View, r.asked):
+		return 1
+	default:
+		return 0
+	}
 }
 
 // keyOf names what a request asks for: all but the names of its containers.
@@ -43,17 +50,34 @@ func keyOf(r *allocate.Request) string {
 	return string(key)
 }
 
-// look compares a node with what the pods ask for.
-func (k *kind) look(fits Fits, name ledger.NodeName, a *ledger.NodeGPUAllocation) {
-	n := 0
-	switch {
-	case k.whole > 0:
-		n = a.Free.Len() / k.whole
-	case fits(&a.View, k.request):
-		n = 1
-	}
-	if n > 0 {
-		k.places[name] = n
+type kindKey struct{ request, class string }
+
+// place is a node that can take pods of a kind.
+type place struct {
+	// pods is how many, and changed the call of Set that said so.
+	pods    int
+	changed uint64
+}
+
+// kind is everybody who asks for the same and is admitted by the same nodes.
+type kind struct {
+	key     kindKey
+	request *request
+	admits  func(ledger.NodeName) bool
+	places  map[ledger.NodeName]place
+	// pods are in the order in which they are woken.
+	pods []*parked
+	// woken is how many were woken at the last turn, 0 if there were no places since; next is when the next turn is, and seen the
+	// last call of Set before it.
+	woken int
+	next  time.Time
+	seen  uint64
+}
+
+// look takes note of a node that has room for so many pods.
+func (k *kind) look(name ledger.NodeName, room int, change uint64) {
+	if room > 0 && k.admits(name) {
+		k.places[name] = place{room, change}
 	} else {
 		delete(k.places, name)
 	}
@@ -74,23 +98,40 @@ func (k *kind) remove(p *parked) {
 	}
 }
 
-// wake takes out who is to be tried now, and says in how long to ask again, 0 for not before something happens.
-func (k *kind) wake(now time.Time) ([]*parked, time.Duration) {
-	if len(k.places) == 0 {
+// take takes out the pods for which condition holds.
+func (k *kind) take(condition func(*Pod) bool) (taken []*parked) {
+	k.pods = slices.DeleteFunc(k.pods, func(p *parked) bool {
+		if !condition(&p.Pod) {
+			return false
+		}
+		taken = append(taken, p)
+		return true
+	})
+	return taken
+}
+
+// wake takes out who is to be tried now, and says in how long to ask again, 0 for not before something happens. As many are tried
+// as there are places, and at least a few; twice as many as at the last turn where a place is as it was then: nobody took it.
+func (k *kind) wake(now time.Time, changes uint64) ([]*parked, time.Duration) {
+	if len(k.places) == 0 || len(k.pods) == 0 {
 		k.woken = 0
 		return nil, 0
 	}
 	if wait := k.next.Sub(now); k.woken > 0 && wait > 0 {
 		return nil, wait
 	}
-	room := 0
-	for _, n := range k.places {
-		room += n
+	room, left := 0, false
+	for _, p := range k.places {
+		room += p.pods
+		left = left || p.changed <= k.seen
 	}
-	k.woken = min(max(wokenLeast, room, 2*k.woken), len(k.pods))
+	most := max(wokenLeast, room)
+	if left && k.woken > 0 {
+		most = max(most, 2*k.woken)
+	}
+	k.woken, k.seen, k.next = min(most, len(k.pods)), changes, now.Add(turn)
 	woken := slices.Clone(k.pods[:k.woken])
 	k.pods = slices.Delete(k.pods, 0, k.woken)
-	k.next = now.Add(turn)
 	if len(k.pods) == 0 {
 		return woken, 0
 	}

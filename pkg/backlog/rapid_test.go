@@ -3,6 +3,7 @@ package backlog
 import (
 	"cmp"
 	"fmt"
+	"math"
 	"slices"
 	"testing"
 	"time"
@@ -21,28 +22,42 @@ type model struct {
 	requests []*allocate.Request
 	nodes    map[ledger.NodeName]*ledger.NodeGPUAllocation
 	pods     map[ledger.PodUID]modelPod
+	// admitted says which nodes admit a class.
+	admitted [2]map[ledger.NodeName]bool
+	lowest   int32
 	now      time.Time
 	drawn    int
 }
 
+// modelPod asks for what want is the number of: a request of a class.
 type modelPod struct {
 	Pod
-	request int
+	want int
 }
 
+func (m *model) want(i int) *Want {
+	class := i % len(m.admitted)
+	return &Want{Request: m.requests[i/len(m.admitted)], Class: fmt.Sprint(class), Admits: func(n ledger.NodeName) bool { return m.admitted[class][n] }}
+}
+
+func (m *model) wants() int { return len(m.requests) * len(m.admitted) }
+
+func (m *model) preempts(p *Pod) bool { return !p.Patient && p.Priority > m.lowest }
+
 // place reports whether any node can take a pod.
-func (m *model) place(request int) bool {
-	for _, a := range m.nodes {
-		if a != nil && a.Topology != nil && !a.Quarantined && m.fits(&a.View, m.requests[request]) {
+func (m *model) place(want int) bool {
+	w := m.want(want)
+	for name, a := range m.nodes {
+		if w.Admits(name) && a != nil && a.Topology != nil && !a.Quarantined && m.fits(&a.View, w.Request) {
 			return true
 		}
 	}
 	return false
 }
 
-func (m *model) waiting(request int) (pods []modelPod) {
+func (m *model) waiting(want int) (pods []modelPod) {
 	for _, p := range m.pods {
-		if p.request == request {
+		if p.want == want {
 			pods = append(pods, p)
 		}
 	}
@@ -70,8 +85,8 @@ func (m *model) drawNode(t *rapid.T, usual *topology.Node) {
 }
 
 func (m *model) park(t *rapid.T) {
-	r := rapid.IntRange(0, len(m.requests)-1).Draw(t, "request")
-	p := Pod{Priority: rapid.Int32Range(0, 2).Draw(t, "priority"), Created: rapid.Int64Range(0, 3).Draw(t, "created")}
+	r := rapid.IntRange(0, m.wants()-1).Draw(t, "want")
+	p := Pod{Patient: rapid.Bool().Draw(t, "patient"), Priority: rapid.Int32Range(0, 2).Draw(t, "priority"), Created: rapid.Int64Range(0, 3).Draw(t, "created")}
 	if known := rapid.IntRange(0, 3).Draw(t, "known"); known == 0 && m.drawn > 0 {
 		p.UID = ledger.PodUID(fmt.Sprint("p", rapid.IntRange(0, m.drawn-1).Draw(t, "pod")))
 	} else {
@@ -79,9 +94,9 @@ func (m *model) park(t *rapid.T) {
 		m.drawn++
 	}
 	delete(m.pods, p.UID)
-	want := !m.place(r)
-	if got := m.b.Park(p, m.requests[r], m.now); got != want {
-		t.Fatalf("Park(%v, %v) = %t, want %t", p, m.requests[r], got, want)
+	want := !m.place(r) && !m.preempts(&p)
+	if got := m.b.Park(p, m.want(r), m.now); got != want {
+		t.Fatalf("Park(%v, %v) = %t, want %t", p, m.want(r), got, want)
 	}
 	if want {
 		p.since = m.now
@@ -94,14 +109,14 @@ func (m *model) parked(t *rapid.T) {
 		return
 	}
 	uid := ledger.PodUID(fmt.Sprint("p", rapid.IntRange(0, m.drawn-1).Draw(t, "pod")))
-	r := rapid.IntRange(0, len(m.requests)-1).Draw(t, "request")
+	r := rapid.IntRange(0, m.wants()-1).Draw(t, "want")
 	p, known := m.pods[uid]
 	if rapid.Bool().Draw(t, "same") {
-		r = p.request
+		r = p.want
 	}
-	want := known && r == p.request && !m.place(r) && m.now.Before(p.since.Add(ParkedMost))
-	if got := m.b.Parked(uid, m.requests[r], m.now); got != want {
-		t.Fatalf("Parked(%s, %v) = %t, want %t", uid, m.requests[r], got, want)
+	want := known && r == p.want && !m.place(r) && !m.preempts(&p.Pod) && m.now.Before(p.since.Add(ParkedMost))
+	if got := m.b.Parked(uid, m.want(r), m.now); got != want {
+		t.Fatalf("Parked(%s, %v) = %t, want %t", uid, m.want(r), got, want)
 	}
 	if !want {
 		delete(m.pods, uid)
@@ -111,11 +126,17 @@ func (m *model) parked(t *rapid.T) {
 // wake checks that those are woken who come first among those who ask for the same, and nobody whom no node can take.
 func (m *model) wake(t *rapid.T) time.Duration {
 	woken, more := m.b.Wake(m.now)
-	for r := range m.requests {
+	for _, p := range woken {
+		if known, ok := m.pods[p.UID]; ok && m.preempts(&known.Pod) {
+			delete(m.pods, p.UID)
+		}
+	}
+	woken = slices.DeleteFunc(woken, func(p Pod) bool { return m.preempts(&p) })
+	for r := range m.wants() {
 		waiting := m.waiting(r)
 		n := 0
 		for _, p := range woken {
-			if m.pods[p.UID].request == r {
+			if q, known := m.pods[p.UID]; known && q.want == r {
 				n++
 			}
 		}
@@ -153,8 +174,11 @@ func (m *model) settle(t *rapid.T) {
 		m.now = m.now.Add(more)
 	}
 	for _, p := range m.pods {
-		if m.place(p.request) {
+		if m.place(p.want) {
 			t.Fatalf("%v sleeps beside cards that it could have", p)
+		}
+		if m.preempts(&p.Pod) {
+			t.Fatalf("%v sleeps though it may preempt", p)
 		}
 	}
 }
@@ -167,9 +191,10 @@ func TestModel(t *testing.T) {
 	fits := fitsBy(allocate.NewChooser())
 	rapid.Check(t, func(t *rapid.T) {
 		m := &model{
-			b: New(fits), fits: fits, now: start, nodes: map[ledger.NodeName]*ledger.NodeGPUAllocation{}, pods: map[ledger.PodUID]modelPod{},
+			b: New(fits), fits: fits, now: start, lowest: math.MaxInt32, nodes: map[ledger.NodeName]*ledger.NodeGPUAllocation{}, pods: map[ledger.PodUID]modelPod{},
 			requests: []*allocate.Request{wholeCards(1), wholeCards(4), wholeCards(8), numa, shareOf(10 * gib), shareOf(90 * gib)},
 		}
+		m.admitted[0], m.admitted[1] = map[ledger.NodeName]bool{"a": true, "b": true, "c": true}, map[ledger.NodeName]bool{}
 		t.Repeat(map[string]func(*rapid.T){
 			"node": func(t *rapid.T) { m.drawNode(t, usual) },
 			"park": m.park,
@@ -179,6 +204,15 @@ func TestModel(t *testing.T) {
 				}
 			},
 			"parked": m.parked,
+			"admission": func(t *rapid.T) {
+				class, name := rapid.IntRange(0, 1).Draw(t, "class"), ledger.NodeName(rapid.SampledFrom([]string{"a", "b", "c"}).Draw(t, "node"))
+				m.admitted[class][name] = !m.admitted[class][name]
+				m.b.Touch(name)
+			},
+			"lowest": func(t *rapid.T) {
+				m.lowest = rapid.SampledFrom([]int32{0, 1, 2, math.MaxInt32}).Draw(t, "lowest")
+				m.b.SetLowest(m.lowest)
+			},
 			"wake":   func(t *rapid.T) { m.wake(t) },
 			"settle": m.settle,
 			"time": func(t *rapid.T) {

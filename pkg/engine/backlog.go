@@ -2,12 +2,14 @@ package engine
 
 import (
 	"context"
+	"fmt"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
 	corelisters "k8s.io/client-go/listers/core/v1"
+	"k8s.io/client-go/tools/cache"
 	corev1helpers "k8s.io/component-helpers/scheduling/corev1"
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
@@ -18,24 +20,93 @@ import (
 	"github.com/gputopology/gpu-topology-scheduler/pkg/metrics"
 )
 
-// tidyPeriod is how often pods that are gone, or bound by somebody else, are taken out of the backlog. Until then they cost a few
-// hundred bytes.
-const tidyPeriod = time.Minute
+// idlePeriod is how often the parked pods are looked at though nothing says that it would help.
+const idlePeriod = time.Minute
 
-// parking has the pods that wait for cards and that no event wakes but a change of the ledger.
+// parking has the pods that wait for cards and that no event of the scheduler wakes.
 type parking struct {
 	// count is the number of parked pods, so that who asks about a pod where there are none takes no lock.
 	count atomic.Int64
+	// kicks has a token when somebody may have to be woken by something else than a change of the ledger.
+	kicks chan struct{}
 
 	// mu guards what follows. The ledger's lock is taken while it is held; the scheduling queue's may be held by who takes it.
 	mu      sync.Mutex
 	backlog *backlog.Backlog
 	cursor  *ledger.Cursor
+	holders *holders
+	// pods and nodes are the informers' stores, nil before Start: then nobody is parked.
+	pods  corelisters.PodLister
+	nodes corelisters.NodeLister
 }
 
 func newParking(l *ledger.Ledger, c *allocate.Chooser) parking {
 	fits := func(v *allocate.View, r *allocate.Request) bool { return c.Fits(v, r) == nil }
-	return parking{backlog: backlog.New(fits), cursor: l.Follow()}
+	return parking{kicks: make(chan struct{}, 1), backlog: backlog.New(fits), cursor: l.Follow(), holders: newHolders()}
+}
+
+// watch registers the handlers of pods and nodes.
+func (p *parking) watch(handle fwk.Handle) error {
+	pods, nodes := handle.SharedInformerFactory().Core().V1().Pods(), handle.SharedInformerFactory().Core().V1().Nodes()
+	p.mu.Lock()
+	p.pods, p.nodes = pods.Lister(), nodes.Lister()
+	p.mu.Unlock()
+	for kind, w := range map[string]struct {
+		informer cache.SharedIndexInformer
+		handler  cache.ResourceEventHandler
+	}{
+		"Pod":  {pods.Informer(), handlerOf(p.podSeen, func(_, pod *v1.Pod) { p.podSeen(pod) }, p.podGone)},
+		"Node": {nodes.Informer(), handlerOf(p.nodeSeen, p.nodeUpdated, p.nodeSeen)},
+	} {
+		if _, err := w.informer.AddEventHandler(w.handler); err != nil {
+			return fmt.Errorf("%s informer: %w", kind, err)
+		}
+	}
+	return nil
+}
+
+// podSeen takes note of a pod that holds cards: it waits no more, and may be preempted.
+func (p *parking) podSeen(pod *v1.Pod) {
+	if pod.Spec.NodeName != "" {
+		p.told(pod, func(b *backlog.Backlog) { b.SetLowest(p.holders.seen(pod)) })
+	}
+}
+
+func (p *parking) podGone(pod *v1.Pod) {
+	p.told(pod, func(b *backlog.Backlog) { b.SetLowest(p.holders.gone(pod)) })
+}
+
+// told changes the backlog on account of a pod that does not wait any more.
+func (p *parking) told(pod *v1.Pod, change func(*backlog.Backlog)) {
+	p.mu.Lock()
+	p.backlog.Forget(ledger.PodUID(pod.UID))
+	change(p.backlog)
+	p.count.Store(int64(p.backlog.Len()))
+	p.mu.Unlock()
+	p.kick()
+}
+
+func (p *parking) nodeUpdated(was, is *v1.Node) {
+	if !sameAdmission(was, is) {
+		p.nodeSeen(is)
+	}
+}
+
+func (p *parking) nodeSeen(node *v1.Node) {
+	p.mu.Lock()
+	p.backlog.Touch(ledger.NodeName(node.Name))
+	p.mu.Unlock()
+	p.kick()
+}
+
+func (p *parking) kick() {
+	if p.count.Load() == 0 {
+		return
+	}
+	select {
+	case p.kicks <- struct{}{}:
+	default: // somebody has said so already
+	}
 }
 
 // follow takes in what the ledger has published. The caller holds mu.
@@ -49,16 +120,25 @@ func (p *parking) follow() {
 }
 
 // Park keeps a pod that asks for r, and could not be placed, from being tried before a node may have its cards; false where one
-// may have them now. What becomes of the pod then is decided by Parked, when the scheduling queue asks for it.
+// may have them now, where the pod may preempt or has a node nominated, and where it waits no more. What becomes of a parked pod
+// is decided by Parked, when the scheduling queue asks for it.
 func (e *Engine) Park(pod *v1.Pod, r *allocate.Request) bool {
+	if pod.Status.NominatedNodeName != "" {
+		return false // others keep off that node on its account: it must hear of all that happens there
+	}
 	p := &e.parking
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.follow()
-	parked := p.backlog.Park(backlog.Pod{
+	waits := backlog.Pod{
 		UID: ledger.PodUID(pod.UID), Namespace: pod.Namespace, Name: pod.Name,
 		Priority: corev1helpers.PodPriority(pod), Created: pod.CreationTimestamp.UnixNano(),
-	}, r, e.clock.Now())
+		Patient: pod.Spec.PreemptionPolicy != nil && *pod.Spec.PreemptionPolicy == v1.PreemptNever,
+	}
+	if p.pods == nil || p.find(&waits) == nil {
+		return false
+	}
+	p.follow()
+	parked := p.backlog.Park(waits, wantOf(pod, r, p.nodes), e.clock.Now())
 	p.count.Store(int64(p.backlog.Len()))
 	return parked
 }
@@ -70,13 +150,13 @@ func (e *Engine) Parked(pod *v1.Pod) bool {
 		return false
 	}
 	r, err := e.RequestOf(pod)
-	if err != nil {
-		r = nil // its next try says what is wrong with it
-	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.follow()
-	parked := p.backlog.Parked(uid, r, e.clock.Now())
+	var want *backlog.Want
+	if err == nil && r != nil && pod.Status.NominatedNodeName == "" {
+		want = wantOf(pod, r, p.nodes)
+	}
+	parked := p.backlog.Parked(uid, want, e.clock.Now())
 	p.count.Store(int64(p.backlog.Len()))
 	return parked
 }
@@ -87,9 +167,18 @@ func (p *parking) has(uid ledger.PodUID) bool {
 	return p.backlog.Has(uid)
 }
 
+// find returns the object of a pod, nil if it is gone or bound.
+func (p *parking) find(waits *backlog.Pod) *v1.Pod {
+	pod, err := p.pods.Pods(waits.Namespace).Get(waits.Name)
+	if err != nil || ledger.PodUID(pod.UID) != waits.UID || pod.Spec.NodeName != "" {
+		return nil // the store has no error but that of a pod that is not there
+	}
+	return pod
+}
+
 // wakeParked has pods tried again that a node may have cards for now. It returns in how long it wants to be called again though
 // nothing happens, 0 for never.
-func (e *Engine) wakeParked(ctx context.Context, handle fwk.Handle, pods corelisters.PodLister) time.Duration {
+func (e *Engine) wakeParked(ctx context.Context, handle fwk.Handle) time.Duration {
 	p := &e.parking
 	if p.count.Load() == 0 {
 		return 0
@@ -98,13 +187,13 @@ func (e *Engine) wakeParked(ctx context.Context, handle fwk.Handle, pods corelis
 	p.follow()
 	woken, more := p.backlog.Wake(e.clock.Now())
 	p.count.Store(int64(p.backlog.Len()))
-	p.mu.Unlock()
 	found := map[string]*v1.Pod{}
 	for i := range woken {
-		if pod := stillWaits(pods, &woken[i]); pod != nil {
+		if pod := p.find(&woken[i]); pod != nil {
 			found[pod.Namespace+"/"+pod.Name] = pod
 		}
 	}
+	p.mu.Unlock()
 	if len(found) > 0 {
 		metrics.PodsWoken.Add(float64(len(found)))
 		handle.Activate(klog.FromContext(ctx), found)
@@ -112,43 +201,23 @@ func (e *Engine) wakeParked(ctx context.Context, handle fwk.Handle, pods corelis
 	return more
 }
 
-// stillWaits returns the object of a pod, nil if it is gone or bound.
-func stillWaits(pods corelisters.PodLister, p *backlog.Pod) *v1.Pod {
-	pod, err := pods.Pods(p.Namespace).Get(p.Name)
-	if err != nil || ledger.PodUID(pod.UID) != p.UID || pod.Spec.NodeName != "" {
-		return nil // the store has no error but that of a pod that is not there
-	}
-	return pod
-}
-
-// tidy forgets parked pods that wait no more.
-func (e *Engine) tidy(pods corelisters.PodLister) {
-	p := &e.parking
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.backlog.Keep(func(pod *backlog.Pod) bool { return stillWaits(pods, pod) != nil })
-	p.count.Store(int64(p.backlog.Len()))
-}
-
-// parkedLoop wakes parked pods as the ledger changes.
+// parkedLoop wakes parked pods as the ledger, nodes and priorities change.
 func (e *Engine) parkedLoop(ctx context.Context, handle fwk.Handle) {
-	pods := handle.SharedInformerFactory().Core().V1().Pods().Lister()
-	ticker := e.clock.NewTicker(tidyPeriod)
-	defer ticker.Stop()
-	again := e.clock.NewTimer(tidyPeriod)
+	again := e.clock.NewTimer(idlePeriod)
 	defer again.Stop()
 	for {
+		wait := e.wakeParked(ctx, handle)
+		if wait == 0 {
+			wait = idlePeriod
+		}
+		again.Stop()
+		again.Reset(wait)
 		select {
 		case <-ctx.Done():
 			return
 		case <-e.ledger.News():
+		case <-e.parking.kicks:
 		case <-again.C():
-		case <-ticker.C():
-			e.tidy(pods)
-		}
-		if more := e.wakeParked(ctx, handle, pods); more > 0 {
-			again.Stop()
-			again.Reset(more)
 		}
 	}
 }

@@ -8,7 +8,6 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	v1 "k8s.io/api/core/v1"
-	corelisters "k8s.io/client-go/listers/core/v1"
 	"k8s.io/utils/clock"
 	testingclock "k8s.io/utils/clock/testing"
 
@@ -17,7 +16,7 @@ import (
 	kit "github.com/gputopology/gpu-topology-scheduler/pkg/testkit"
 )
 
-// waiting is a bench with pods of the given names that want all 8 cards of the node, of which one is held.
+// waiting is a bench whose node is in the informer's store too, with pods of the given names that want all 8 cards of the node, of which one is held.
 type waiting struct {
 	*bench
 	pods map[string]*v1.Pod
@@ -27,12 +26,34 @@ func newWaiting(t *testing.T, c clock.WithTicker, options kit.PodOption, names .
 	t.Helper()
 	w := &waiting{bench: newBench(t, c), pods: map[string]*v1.Pod{}}
 	w.profiles = map[string]*config.GPUTopologyArgs{kit.SchedulerName: defaultArgs()}
+	if err := w.parking.watch(w.handle); err != nil {
+		t.Fatal(err)
+	}
+	w.node(t, kit.Node("n1", kit.N8s("n1")))
 	for _, name := range names {
 		w.pods[name] = kit.Pod("ns", name, kit.UID("uid-"+name), options)
 		w.store(t, w.pods[name])
 		w.park(t, name, true)
 	}
 	return w
+}
+
+// node puts a node into the informer's store, as it is now, and has it seen.
+func (w *waiting) node(t *testing.T, node *v1.Node) {
+	t.Helper()
+	store := w.factory.Core().V1().Nodes().Informer().GetStore()
+	was, known, err := store.GetByKey(node.Name)
+	if err == nil {
+		err = store.Update(node)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	if old, ok := was.(*v1.Node); known && ok {
+		w.parking.nodeUpdated(old, node)
+	} else {
+		w.parking.nodeSeen(node)
+	}
 }
 
 // store puts a pod into the informer's store, as it is now.
@@ -42,8 +63,6 @@ func (w *waiting) store(t *testing.T, pod *v1.Pod) {
 		t.Fatal(err)
 	}
 }
-
-func (w *waiting) lister() corelisters.PodLister { return w.factory.Core().V1().Pods().Lister() }
 
 func (w *waiting) park(t *testing.T, name string, want bool) {
 	t.Helper()
@@ -61,16 +80,16 @@ func (w *waiting) count() int { return w.gauges().Parked }
 
 func TestParkedUntilCardsComeFree(t *testing.T) {
 	w := newWaiting(t, clock.RealClock{}, kit.GPUs(8), "w1", "w2")
-	w.wakeParked(w.ctx, w.handle, w.lister())
+	w.wakeParked(w.ctx, w.handle)
 	if !w.Parked(w.pods["w1"]) || w.count() != 2 || len(w.woken.names()) > 0 {
 		t.Fatalf("%d are parked and %v woken, want two and nobody", w.count(), w.woken.names())
 	}
 	w.ledger.Forget(podUID)
+	w.wakeParked(w.ctx, w.handle)
 	if w.Parked(w.pods["w1"]) {
 		t.Error("a pod stays parked though all cards are free")
 	}
-	w.wakeParked(w.ctx, w.handle, w.lister())
-	if diff := cmp.Diff([]string{"ns/w2"}, w.woken.names()); diff != "" {
+	if diff := cmp.Diff([]string{"ns/w1", "ns/w2"}, w.woken.names()); diff != "" {
 		t.Errorf("woken (-want +got):\n%s", diff)
 	}
 	if w.count() != 0 {
@@ -82,29 +101,118 @@ func TestParkedUntilCardsComeFree(t *testing.T) {
 	}
 }
 
-// TestParkedPodsThatWaitNoMore: nobody is told of a pod that is gone, bound, or another one by that name, and it is forgotten.
+// TestParkedPodsThatWaitNoMore: nobody is told of a pod that is gone, bound, or another one by that name, and it is forgotten as soon
+// as that is seen.
 func TestParkedPodsThatWaitNoMore(t *testing.T) {
-	for _, tidied := range []bool{false, true} {
+	for _, seen := range []bool{false, true} {
 		w := newWaiting(t, clock.RealClock{}, kit.GPUs(8), "gone", "bound", "again", "waits")
 		if err := w.factory.Core().V1().Pods().Informer().GetStore().Delete(w.pods["gone"]); err != nil {
 			t.Fatal(err)
 		}
-		w.store(t, kit.Pod("ns", "bound", kit.UID("uid-bound"), kit.GPUs(8), kit.OnNode("n2")))
+		bound := kit.Pod("ns", "bound", kit.UID("uid-bound"), kit.GPUs(8), kit.OnNode("n2"))
+		w.store(t, bound)
 		w.store(t, kit.Pod("ns", "again", kit.UID("uid-other"), kit.GPUs(8)))
-		if tidied {
-			w.tidy(w.lister())
+		if seen {
+			w.parking.podGone(w.pods["gone"])
+			w.parking.podSeen(bound)
+			w.parking.podGone(w.pods["again"])
 			if w.count() != 1 {
 				t.Errorf("%d are parked, want the one that waits", w.count())
 			}
 		}
+		for _, name := range []string{"gone", "again"} {
+			if r, err := w.RequestOf(w.pods[name]); err != nil || w.Park(w.pods[name], r) {
+				t.Errorf("pod %s is parked after its end (%v)", name, err)
+			}
+		}
 		w.ledger.Forget(podUID)
-		w.wakeParked(w.ctx, w.handle, w.lister())
+		w.wakeParked(w.ctx, w.handle)
 		if diff := cmp.Diff([]string{"ns/waits"}, w.woken.names()); diff != "" {
 			t.Errorf("woken (-want +got):\n%s", diff)
 		}
 		if w.count() != 0 {
 			t.Errorf("%d are parked, want none", w.count())
 		}
+	}
+}
+
+// TestParkedByWhatAdmits: a cordon, a taint and a label keep a node with all its cards from being a place, and the end of each wakes.
+func TestParkedByWhatAdmits(t *testing.T) {
+	plain := kit.Node("n1", kit.N8s("n1"))
+	plain.Labels = map[string]string{"pool": "a"}
+	for name, change := range map[string]func(*v1.Node){
+		"cordoned":                  func(n *v1.Node) { n.Spec.Unschedulable = true },
+		"tainted":                   func(n *v1.Node) { n.Spec.Taints = []v1.Taint{{Key: "drain", Effect: v1.TaintEffectNoSchedule}} },
+		"tainted, evicting":         func(n *v1.Node) { n.Spec.Taints = []v1.Taint{{Key: "drain", Effect: v1.TaintEffectNoExecute}} },
+		"of another pool":           func(n *v1.Node) { n.Labels = map[string]string{"pool": "b"} },
+		"gone":                      nil,
+		"tainted, but for choosers": func(n *v1.Node) { n.Spec.Taints = []v1.Taint{{Key: "drain", Effect: v1.TaintEffectPreferNoSchedule}} },
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWaiting(t, clock.RealClock{}, kit.GPUs(7))
+			closed := plain.DeepCopy()
+			if change == nil {
+				if err := w.factory.Core().V1().Nodes().Informer().GetStore().Delete(closed); err != nil {
+					t.Fatal(err)
+				}
+			} else {
+				change(closed)
+				w.node(t, closed)
+			}
+			w.pods["w"] = kit.Pod("ns", "w", kit.UID("uid-w"), kit.GPUs(7), func(p *v1.Pod) { p.Spec.NodeSelector = map[string]string{"pool": "a"} })
+			w.store(t, w.pods["w"])
+			if name == "tainted, but for choosers" {
+				w.park(t, "w", false)
+				return
+			}
+			w.park(t, "w", true)
+			w.ledger.Forget(podUID) // one card more, on a node that does not admit the pod
+			w.wakeParked(w.ctx, w.handle)
+			if !w.Parked(w.pods["w"]) || len(w.woken.names()) > 0 {
+				t.Errorf("%v is woken for a node that does not admit it", w.woken.names())
+			}
+			w.node(t, plain)
+			w.wakeParked(w.ctx, w.handle)
+			if diff := cmp.Diff([]string{"ns/w"}, w.woken.names()); diff != "" {
+				t.Errorf("woken (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// TestWhoIsNotParked: a pod that may preempt, and one that has a node nominated: what helps it is not for the backlog to know.
+func TestWhoIsNotParked(t *testing.T) {
+	w := newWaiting(t, clock.RealClock{}, kit.GPUs(8))
+	low := kit.Pod("ns", "low", kit.UID("uid-low"), kit.GPUs(1), kit.OnNode("n1"), kit.Priority(5))
+	cpu := kit.Pod("ns", "cpu", kit.UID("uid-cpu"), kit.OnNode("n1"), kit.Priority(-5))
+	w.parking.podSeen(cpu)
+	never := v1.PreemptNever
+	for name, options := range map[string][]kit.PodOption{
+		"level": {kit.Priority(5)}, "above": {kit.Priority(6)},
+		"patient":   {kit.Priority(6), func(p *v1.Pod) { p.Spec.PreemptionPolicy = &never }},
+		"nominated": {kit.Priority(5), func(p *v1.Pod) { p.Status.NominatedNodeName = "n1" }},
+	} {
+		w.pods[name] = kit.Pod("ns", name, append(options, kit.UID("uid-"+name), kit.GPUs(8))...)
+		w.store(t, w.pods[name])
+	}
+	w.park(t, "nominated", false)
+	w.park(t, "above", true) // nobody that it may preempt holds cards
+	w.parking.podSeen(low)
+	w.parking.podSeen(low)
+	w.wakeParked(w.ctx, w.handle)
+	if diff := cmp.Diff([]string{"ns/above"}, w.woken.names()); diff != "" {
+		t.Errorf("woken (-want +got):\n%s", diff)
+	}
+	w.park(t, "above", false)
+	w.park(t, "level", true)
+	w.park(t, "patient", true)
+	w.parking.podGone(low)
+	w.parking.podGone(low)
+	w.park(t, "above", true)
+	nominated := w.pods["level"].DeepCopy()
+	nominated.Status.NominatedNodeName = "n1"
+	if w.Parked(nominated) {
+		t.Error("a pod stays parked though it has a node nominated")
 	}
 }
 

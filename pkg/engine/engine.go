@@ -190,6 +190,9 @@ func (e *Engine) Start(ctx context.Context, handle fwk.Handle, args *config.GPUT
 		return fmt.Errorf("watch ended pods: %w", err)
 	}
 	e.synced = append(e.synced, ended)
+	if err := e.parking.watch(handle); err != nil {
+		return fmt.Errorf("watch waiting pods: %w", err)
+	}
 	e.observer.Store(observer)
 	sweeps := e.newSweeps(ctx, handle, args, observer)
 	e.sweeps.Store(sweeps)
