@@ -197,3 +197,53 @@ func TestBacklogEnds(t *testing.T) {
 	})
 	c.check(t, r)
 }
+
+// TestBacklogLeavesPreemptionAlone: seven cards of a node are held by a pod that may be preempted, and the eighth is broken. Who wants
+// eight waits for something that frees no card: the repair.
+func TestBacklogLeavesPreemptionAlone(t *testing.T) {
+	_, others := parked(t)
+	c := startCluster(t)
+	r := startReplica(t, c.config, replicaOptions{configure: withoutBackoff})
+	c.createPriorityClass(t, "high", 1000)
+	broken := kit.N8s("n1")
+	broken.Cards[7].Healthy = false
+	c.createNodes(t, kit.Node("n1", broken))
+	c.createPods(t, kit.Pod(namespace, "low", kit.GPUs(7), atOnce))
+	c.waitBound(t, "low")
+	c.createPods(t, kit.Pod(namespace, "high", kit.GPUs(8), ofClass("high"), atOnce), kit.Pod(namespace, "level", kit.GPUs(1), atOnce))
+	c.waitRefused(t, "high")
+	c.waitRefused(t, "level")
+	waitParked(t, 1, others) // level, which can preempt nobody
+	text, err := v1alpha1.FormatTopology(kit.N8s("n1"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	patch := fmt.Sprintf(`{"metadata":{"annotations":{%q:%q}}}`, v1alpha1.TopologyAnnotation, text)
+	if _, err := c.client.CoreV1().Nodes().Patch(t.Context(), "n1", types.MergePatchType, []byte(patch), metav1.PatchOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	c.waitBound(t, "high")
+	c.check(t, r)
+}
+
+// TestBacklogBesideClosedNodes: a node with all its cards that is cordoned, or of another pool, keeps nobody from being parked, and
+// the end of the cordon wakes.
+func TestBacklogBesideClosedNodes(t *testing.T) {
+	_, others := parked(t)
+	c := startCluster(t)
+	r := startReplica(t, c.config, replicaOptions{configure: withoutBackoff})
+	cordoned, elsewhere := kit.Node("n1", kit.N8s("n1")), kit.Node("n2", kit.N8s("n2"))
+	cordoned.Labels["pool"], elsewhere.Labels["pool"] = "a", "b"
+	cordoned.Spec.Unschedulable = true
+	c.createNodes(t, cordoned, elsewhere)
+	inA := func(p *v1.Pod) { p.Spec.NodeSelector = map[string]string{"pool": "a"} }
+	c.createPods(t, kit.Pod(namespace, "w", kit.GPUs(8), inA, atOnce))
+	c.waitRefused(t, "w")
+	waitParked(t, 1, others)
+	if _, err := c.client.CoreV1().Nodes().Patch(t.Context(), "n1", types.MergePatchType, []byte(`{"spec":{"unschedulable":false}}`), metav1.PatchOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	c.waitBound(t, "w")
+	waitParked(t, 0, others)
+	c.check(t, r)
+}
