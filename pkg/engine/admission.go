@@ -50,15 +50,24 @@ func classOf(pod *v1.Pod) string {
 
 // tolerated reports whether neither a cordon nor a taint keeps a pod with these tolerations off the node.
 func tolerated(node *v1.Node, tolerations []v1.Toleration) bool {
-	logger := klog.Background()
+	return (!node.Spec.Unschedulable || ToleratesCordon(tolerations)) && !Repels(node, tolerations)
+}
+
+// ToleratesCordon reports whether a pod with these tolerations may go to a cordoned node, as the plugin NodeUnschedulable has it.
+func ToleratesCordon(tolerations []v1.Toleration) bool {
 	cordon := &v1.Taint{Key: v1.TaintNodeUnschedulable, Effect: v1.TaintEffectNoSchedule}
-	if node.Spec.Unschedulable && !corev1helpers.TolerationsTolerateTaint(logger, tolerations, cordon, true) {
+	return corev1helpers.TolerationsTolerateTaint(klog.Background(), tolerations, cordon, true)
+}
+
+// Repels reports whether a taint keeps a pod with these tolerations off the node, as the plugin TaintToleration has it.
+func Repels(node *v1.Node, tolerations []v1.Toleration) bool {
+	if len(node.Spec.Taints) == 0 {
 		return false
 	}
-	_, untolerated := corev1helpers.FindMatchingUntoleratedTaint(logger, node.Spec.Taints, tolerations, func(t *v1.Taint) bool {
+	_, untolerated := corev1helpers.FindMatchingUntoleratedTaint(klog.Background(), node.Spec.Taints, tolerations, func(t *v1.Taint) bool {
 		return t.Effect == v1.TaintEffectNoSchedule || t.Effect == v1.TaintEffectNoExecute
 	}, true)
-	return !untolerated
+	return untolerated
 }
 
 // sameAdmission reports whether a node admits the same pods as before.

@@ -5,11 +5,11 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	corev1helpers "k8s.io/component-helpers/scheduling/corev1"
-	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
 
 	"github.com/gputopology/gpu-topology-scheduler/pkg/allocate"
 	"github.com/gputopology/gpu-topology-scheduler/pkg/book"
+	"github.com/gputopology/gpu-topology-scheduler/pkg/engine"
 	"github.com/gputopology/gpu-topology-scheduler/pkg/ledger"
 	"github.com/gputopology/gpu-topology-scheduler/pkg/placement"
 	"github.com/gputopology/gpu-topology-scheduler/pkg/record"
@@ -228,27 +228,16 @@ func (s *survey) barOf(name ledger.NodeName) int {
 
 // barOf is what keeps a role off the node, 0 for nothing.
 func (r *role) barOf(node *v1.Node) int {
-	if node.Spec.Unschedulable && !toleratesCordon(r.pod.Spec.Tolerations) {
+	if node.Spec.Unschedulable && !engine.ToleratesCordon(r.pod.Spec.Tolerations) {
 		return barCordoned
 	}
-	if len(node.Spec.Taints) > 0 {
-		_, untolerated := corev1helpers.FindMatchingUntoleratedTaint(klog.Background(), node.Spec.Taints, r.pod.Spec.Tolerations, forbids, true)
-		if untolerated {
-			return barTaint
-		}
+	if engine.Repels(node, r.pod.Spec.Tolerations) {
+		return barTaint
 	}
 	if ok, err := r.affinity.Match(node); err != nil || !ok {
 		return barSelector // a selector that cannot be read is refused by the pod's own cycle
 	}
 	return 0
-}
-
-func forbids(t *v1.Taint) bool {
-	return t.Effect == v1.TaintEffectNoSchedule || t.Effect == v1.TaintEffectNoExecute
-}
-
-func toleratesCordon(tolerations []v1.Toleration) bool {
-	return corev1helpers.TolerationsTolerateTaint(klog.Background(), tolerations, &v1.Taint{Key: v1.TaintNodeUnschedulable, Effect: v1.TaintEffectNoSchedule}, true)
 }
 
 // load adds up what planned members will use of their nodes.
