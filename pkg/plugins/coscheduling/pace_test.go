@@ -158,7 +158,7 @@ func TestGangOnItsWayCounts(t *testing.T) {
 		"rolled back": func(o *onPace) { o.Unreserve(o.ctx, o.states[1], o.pods[1], o.node) },
 	} {
 		t.Run(name, func(t *testing.T) {
-			const most = 32
+			const most = 8
 			o := newOnPace(t, most)
 			if answer, waited := o.last(t, nil); !answer.IsSuccess() || waited {
 				t.Fatalf("%d Bindings hang: Permit answers %v, it waited: %t", most, answer, waited)
