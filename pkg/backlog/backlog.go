@@ -125,10 +125,12 @@ func (b *Backlog) Touch(name ledger.NodeName) {
 	}
 }
 
-// SetLowest says what the lowest priority of a pod is that holds cards; math.MaxInt32 where nobody holds any.
-func (b *Backlog) SetLowest(priority int32) {
-	b.lowered = b.lowered || priority < b.lowest
-	b.lowest = priority
+// SetLowest says what the lowest priority of a pod is that holds cards; math.MaxInt32 where nobody holds any. It reports whether it
+// fell: then pods that are parked may preempt, which Wake lets go.
+func (b *Backlog) SetLowest(priority int32) (fell bool) {
+	fell = priority < b.lowest
+	b.lowest, b.lowered = priority, b.lowered || fell
+	return fell
 }
 
 // mayPreempt reports whether a pod may come to its cards by preemption, for which none need be free.
@@ -214,25 +216,33 @@ func (b *Backlog) drop(k *kind) {
 	}
 }
 
+// sooner returns the shorter of two waits, of which 0 is never.
+func sooner(a, b time.Duration) time.Duration {
+	if a == 0 || b > 0 && b < a {
+		return b
+	}
+	return a
+}
+
 // Wake returns pods that are to be tried now, the first in the queue first; they are not parked any more. Where there is more to
 // do without anything that happens, more says in how long to call it again; it is 0 where there is not.
 func (b *Backlog) Wake(now time.Time) (pods []Pod, more time.Duration) {
+	preempting := b.lowered
+	b.lowered = false
 	for _, k := range b.kinds {
-		var woken []*parked
-		if b.lowered {
-			woken = k.take(b.mayPreempt)
+		woken, wait := k.wake(now, b.changes)
+		more = sooner(more, wait)
+		if preempting {
+			let, wait := k.letPreempt(now, b.mayPreempt)
+			woken, more = append(woken, let...), sooner(more, wait)
+			b.lowered = b.lowered || wait > 0
 		}
-		let, wait := k.wake(now, b.changes)
-		for _, p := range append(woken, let...) {
+		for _, p := range woken {
 			delete(b.pods, p.UID)
 			pods = append(pods, p.Pod)
 		}
-		if wait > 0 && (more == 0 || wait < more) {
-			more = wait
-		}
 		b.drop(k)
 	}
-	b.lowered = false
 	slices.SortFunc(pods, func(p, q Pod) int { return p.before(&q) })
 	return pods, more
 }

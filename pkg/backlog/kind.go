@@ -72,6 +72,8 @@ type kind struct {
 	woken int
 	next  time.Time
 	seen  uint64
+	// preempts is when the next of those may go that may preempt since the lowest priority fell.
+	preempts time.Time
 }
 
 // look takes note of a node that has room for so many pods.
@@ -98,16 +100,26 @@ func (k *kind) remove(p *parked) {
 	}
 }
 
-// take takes out the pods for which condition holds.
-func (k *kind) take(condition func(*Pod) bool) (taken []*parked) {
+// letPreempt takes out the first few pods that may preempt, and says in how long there are more, 0 for none.
+func (k *kind) letPreempt(now time.Time, may func(*Pod) bool) (taken []*parked, more time.Duration) {
+	if wait := k.preempts.Sub(now); wait > 0 {
+		return nil, wait
+	}
 	k.pods = slices.DeleteFunc(k.pods, func(p *parked) bool {
-		if !condition(&p.Pod) {
+		switch {
+		case !may(&p.Pod):
+			return false
+		case len(taken) == wokenLeast:
+			more = turn
 			return false
 		}
 		taken = append(taken, p)
 		return true
 	})
-	return taken
+	if more > 0 {
+		k.preempts = now.Add(turn)
+	}
+	return taken, more
 }
 
 // wake takes out who is to be tried now, and says in how long to ask again, 0 for not before something happens. As many are tried

@@ -168,8 +168,8 @@ func (m *model) settle(t *rapid.T) {
 		if more == 0 {
 			break
 		}
-		if turns > 12 {
-			t.Fatal("there is more to do after 12 turns")
+		if turns > 100 {
+			t.Fatal("there is more to do after 100 turns")
 		}
 		m.now = m.now.Add(more)
 	}

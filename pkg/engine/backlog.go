@@ -16,6 +16,7 @@ import (
 
 	"github.com/gputopology/gpu-topology-scheduler/pkg/allocate"
 	"github.com/gputopology/gpu-topology-scheduler/pkg/backlog"
+	"github.com/gputopology/gpu-topology-scheduler/pkg/book"
 	"github.com/gputopology/gpu-topology-scheduler/pkg/ledger"
 	"github.com/gputopology/gpu-topology-scheduler/pkg/metrics"
 )
@@ -42,7 +43,7 @@ type parking struct {
 
 func newParking(l *ledger.Ledger, c *allocate.Chooser) parking {
 	fits := func(v *allocate.View, r *allocate.Request) bool { return c.Fits(v, r) == nil }
-	return parking{kicks: make(chan struct{}, 1), backlog: backlog.New(fits), cursor: l.Follow(), holders: newHolders()}
+	return parking{kicks: make(chan struct{}, 1), backlog: backlog.New(fits), cursor: l.Follow(), holders: newHolders(l)}
 }
 
 // watch registers the handlers of pods and nodes.
@@ -55,7 +56,7 @@ func (p *parking) watch(handle fwk.Handle) error {
 		informer cache.SharedIndexInformer
 		handler  cache.ResourceEventHandler
 	}{
-		"Pod":  {pods.Informer(), handlerOf(p.podSeen, func(_, pod *v1.Pod) { p.podSeen(pod) }, p.podGone)},
+		"Pod":  {pods.Informer(), handlerOf(p.podSeen, p.podUpdated, p.podGone)},
 		"Node": {nodes.Informer(), handlerOf(p.nodeSeen, p.nodeUpdated, p.nodeSeen)},
 	} {
 		if _, err := w.informer.AddEventHandler(w.handler); err != nil {
@@ -65,25 +66,34 @@ func (p *parking) watch(handle fwk.Handle) error {
 	return nil
 }
 
-// podSeen takes note of a pod that holds cards: it waits no more, and may be preempted.
+// podSeen takes note of a bound pod: it waits no more, and may be preempted.
 func (p *parking) podSeen(pod *v1.Pod) {
 	if pod.Spec.NodeName != "" {
-		p.told(pod, func(b *backlog.Backlog) { b.SetLowest(p.holders.seen(pod)) })
+		p.told(pod, p.holders.seen)
 	}
 }
 
-func (p *parking) podGone(pod *v1.Pod) {
-	p.told(pod, func(b *backlog.Backlog) { b.SetLowest(p.holders.gone(pod)) })
+func (p *parking) podUpdated(was, pod *v1.Pod) {
+	if was.UID != pod.UID { // the watch missed the end of the one and the beginning of the other
+		p.podGone(was)
+	}
+	if was.UID != pod.UID || was.Spec.NodeName == "" || len(pod.Spec.ResourceClaims) > 0 {
+		p.podSeen(pod)
+	}
 }
 
-// told changes the backlog on account of a pod that does not wait any more.
-func (p *parking) told(pod *v1.Pod, change func(*backlog.Backlog)) {
+func (p *parking) podGone(pod *v1.Pod) { p.told(pod, p.holders.gone) }
+
+// told changes who holds cards on account of a pod that does not wait any more.
+func (p *parking) told(pod *v1.Pod, change func(*v1.Pod) (lowest int32)) {
 	p.mu.Lock()
 	p.backlog.Forget(ledger.PodUID(pod.UID))
-	change(p.backlog)
+	fell := p.backlog.SetLowest(change(pod))
 	p.count.Store(int64(p.backlog.Len()))
 	p.mu.Unlock()
-	p.kick()
+	if fell {
+		p.kick()
+	}
 }
 
 func (p *parking) nodeUpdated(was, is *v1.Node) {
@@ -120,9 +130,12 @@ func (p *parking) follow() {
 }
 
 // Park keeps a pod that asks for r, and could not be placed, from being tried before a node may have its cards; false where one
-// may have them now, where the pod may preempt or has a node nominated, and where it waits no more. What becomes of a parked pod
+// may have them now, where the pod is in a group, may preempt or has a node nominated, and where it waits no more. What becomes of a parked pod
 // is decided by Parked, when the scheduling queue asks for it.
 func (e *Engine) Park(pod *v1.Pod, r *allocate.Request) bool {
+	if inGroup(pod) {
+		return false
+	}
 	if pod.Status.NominatedNodeName != "" {
 		return false // others keep off that node on its account: it must hear of all that happens there
 	}
@@ -153,12 +166,18 @@ func (e *Engine) Parked(pod *v1.Pod) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	var want *backlog.Want
-	if err == nil && r != nil && pod.Status.NominatedNodeName == "" {
+	if err == nil && r != nil && pod.Status.NominatedNodeName == "" && !inGroup(pod) {
 		want = wantOf(pod, r, p.nodes)
 	}
 	parked := p.backlog.Parked(uid, want, e.clock.Now())
 	p.count.Store(int64(p.backlog.Len()))
 	return parked
+}
+
+// inGroup reports whether a pod is a member of a gang, of either kind: those are not woken one by one.
+func inGroup(pod *v1.Pod) bool {
+	_, member := book.KeyOf(pod)
+	return member || pod.Spec.SchedulingGroup != nil
 }
 
 func (p *parking) has(uid ledger.PodUID) bool {

@@ -3,6 +3,7 @@ package engine
 import (
 	"context"
 	"fmt"
+	"math"
 	"testing"
 	"time"
 
@@ -12,6 +13,7 @@ import (
 	testingclock "k8s.io/utils/clock/testing"
 
 	"github.com/gputopology/gpu-topology-scheduler/pkg/apis/config"
+	"github.com/gputopology/gpu-topology-scheduler/pkg/apis/gputopology/v1alpha1"
 	"github.com/gputopology/gpu-topology-scheduler/pkg/backlog"
 	kit "github.com/gputopology/gpu-topology-scheduler/pkg/testkit"
 )
@@ -235,6 +237,72 @@ func TestParkedIsAskedOfThePodAsItIs(t *testing.T) {
 	w.park(t, "young", true)
 	if !w.Parked(w.pods["young"]) || w.count() != 1 {
 		t.Errorf("%d are parked, want the one that was parked anew", w.count())
+	}
+}
+
+// TestHoldersOfAReusedName: a watch that missed a deletion shows another pod by the name. The priority of the first counts no more, and
+// it is not parked any more.
+func TestHoldersOfAReusedName(t *testing.T) {
+	w := newWaiting(t, clock.RealClock{}, kit.GPUs(8), "w")
+	low := kit.Pod("ns", "p", kit.UID("uid-low"), kit.GPUs(1), kit.OnNode("n1"), kit.Priority(-1))
+	w.parking.podSeen(low)
+	if got := w.parking.holders.lowest(); got != -1 {
+		t.Fatalf("the lowest priority is %d, want that of the one pod", got)
+	}
+	again := low.DeepCopy()
+	again.UID, again.Spec.NodeName, again.Spec.Priority = "uid-again", "", nil
+	w.parking.podUpdated(low, again)
+	if got := w.parking.holders.lowest(); got != math.MaxInt32 {
+		t.Errorf("the lowest priority is %d, want that of nobody", got)
+	}
+	bound := again.DeepCopy()
+	bound.Spec.NodeName = "n1"
+	w.parking.podUpdated(again, bound)
+	if got := w.parking.holders.lowest(); got != 0 {
+		t.Errorf("the lowest priority is %d, want that of the pod by now", got)
+	}
+	other := w.pods["w"].DeepCopy()
+	other.UID = "uid-other"
+	w.parking.podUpdated(w.pods["w"], other)
+	if w.count() != 0 {
+		t.Error("a pod that is gone stays parked")
+	}
+}
+
+// TestClaimsHoldCardsWhenTheLedgerSaysSo: a claim may be of anything.
+func TestClaimsHoldCardsWhenTheLedgerSaysSo(t *testing.T) {
+	w := newWaiting(t, clock.RealClock{}, kit.GPUs(8))
+	claims := func(p *v1.Pod) { p.Spec.ResourceClaims = []v1.PodResourceClaim{{Name: "c"}} }
+	w.parking.podSeen(kit.Pod("ns", "nic", kit.UID("uid-nic"), kit.OnNode("n1"), kit.Priority(-1), claims))
+	if got := w.parking.holders.lowest(); got != math.MaxInt32 {
+		t.Errorf("the lowest priority is %d, of a pod without cards", got)
+	}
+	w.parking.podSeen(kit.Pod("ns", "p", kit.UID(podUID), kit.OnNode("n1"), kit.Priority(-1), claims))
+	if got := w.parking.holders.lowest(); got != -1 {
+		t.Errorf("the lowest priority is %d, want that of the pod whose claim is of a card", got)
+	}
+}
+
+// TestParkedPodThatJoinsAGang is woken by its gang from then on.
+func TestParkedPodThatJoinsAGang(t *testing.T) {
+	w := newWaiting(t, clock.RealClock{}, kit.GPUs(8), "w")
+	joined := w.pods["w"].DeepCopy()
+	joined.Labels = map[string]string{v1alpha1.PodGroupLabel: "g"}
+	if w.Parked(joined) {
+		t.Error("a member of a gang stays parked")
+	}
+	w.store(t, joined)
+	w.pods["w"] = joined
+	w.park(t, "w", false)
+}
+
+// TestWakeLeavesParkedPods: cards that come free without an event wake those who have no other way to hear of it.
+func TestWakeLeavesParkedPods(t *testing.T) {
+	w := newWaiting(t, clock.RealClock{}, kit.GPUs(8), "parked")
+	w.store(t, kit.Pod("ns", "other", kit.UID("uid-other"), kit.GPUs(1)))
+	w.wake(w.ctx, w.handle)
+	if diff := cmp.Diff([]string{"ns/other"}, w.woken.names()); diff != "" {
+		t.Errorf("woken (-want +got):\n%s", diff)
 	}
 }
 

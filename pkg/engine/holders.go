@@ -10,14 +10,16 @@ import (
 	"github.com/gputopology/gpu-topology-scheduler/pkg/request"
 )
 
-// holders counts the bound pods that hold cards by their priority: who waits for cards can preempt those of a lower one.
+// holders counts the bound pods that hold cards by their priority: who waits for cards can preempt those of a lower one. Members of
+// gangs that are on their way to be bound are not counted yet, and members of native groups by their own priority.
 type holders struct {
+	ledger     *ledger.Ledger
 	priorities map[ledger.PodUID]int32
 	counts     map[int32]int
 }
 
-func newHolders() *holders {
-	return &holders{priorities: map[ledger.PodUID]int32{}, counts: map[int32]int{}}
+func newHolders(l *ledger.Ledger) *holders {
+	return &holders{ledger: l, priorities: map[ledger.PodUID]int32{}, counts: map[int32]int{}}
 }
 
 // seen takes note of a bound pod, and returns what lowest does.
@@ -27,7 +29,11 @@ func (h *holders) seen(pod *v1.Pod) int32 {
 		return h.lowest()
 	}
 	cards, instances := request.FromPodForeign(pod)
-	if cards > 0 || len(instances) > 0 || len(pod.Spec.ResourceClaims) > 0 { // claims may be of GPUs
+	holds := cards > 0 || len(instances) > 0
+	if !holds && len(pod.Spec.ResourceClaims) > 0 { // whether they are of GPUs is found out by who charges them
+		_, _, holds = h.ledger.Holding(uid)
+	}
+	if holds {
 		priority := corev1helpers.PodPriority(pod)
 		h.priorities[uid] = priority
 		h.counts[priority]++

@@ -13,6 +13,7 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 
 	"github.com/gputopology/gpu-topology-scheduler/pkg/book"
+	"github.com/gputopology/gpu-topology-scheduler/pkg/ledger"
 	"github.com/gputopology/gpu-topology-scheduler/pkg/observe"
 	"github.com/gputopology/gpu-topology-scheduler/pkg/request"
 )
@@ -82,6 +83,9 @@ func (e *Engine) wake(ctx context.Context, handle fwk.Handle) {
 	for _, pod := range pods {
 		if _, member := book.KeyOf(pod); pod.Spec.NodeName != "" || member && !members {
 			continue
+		}
+		if e.parking.has(ledger.PodUID(pod.UID)) {
+			continue // it is woken by what came free
 		}
 		if cards, instances := request.FromPodForeign(pod); cards > 0 || len(instances) > 0 {
 			waiting[pod.Namespace+"/"+pod.Name] = pod

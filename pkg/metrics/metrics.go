@@ -103,8 +103,8 @@ var (
 	BindOutcomes = counterVec("bind_outcomes_total", "Bindings of GPU pods by outcome.", "outcome")
 	// PacedSeconds is the time in which no pod was decided since Bindings of gangs queued up.
 	PacedSeconds = counter("bind_backpressure_seconds_total", "Time in which scheduling waited for the Bindings of gangs to reach the API server.")
-	// PodsWoken counts parked pods that were tried again since a node had cards for them.
-	PodsWoken = counter("parked_pods_woken_total", "Pods that waited for GPU cards and were tried again since a node had some for them.")
+	// PodsWoken counts parked pods that were tried again since a node had cards for them, or they may preempt.
+	PodsWoken = counter("parked_pods_woken_total", "Pods that waited for GPU cards and were tried again since a node had some for them, or they may preempt.")
 	// InventoryProblems counts node descriptions that could not be used, by their source.
 	InventoryProblems = counterVec("inventory_problems_total", "Faults found in descriptions of nodes' GPUs by source.", "source")
 	// UnreadableRecords counts bound pods that are charged by their number of cards since their record is missing or damaged, by cause.

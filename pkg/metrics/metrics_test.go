@@ -75,7 +75,7 @@ gpu_topology_scheduler_inventory_problems_total{source="annotation"} 1
 # HELP gpu_topology_scheduler_parked_pods [ALPHA] Pods that wait for GPU cards and are not tried before a node has some for them.
 # TYPE gpu_topology_scheduler_parked_pods gauge
 gpu_topology_scheduler_parked_pods 3
-# HELP gpu_topology_scheduler_parked_pods_woken_total [ALPHA] Pods that waited for GPU cards and were tried again since a node had some for them.
+# HELP gpu_topology_scheduler_parked_pods_woken_total [ALPHA] Pods that waited for GPU cards and were tried again since a node had some for them, or they may preempt.
 # TYPE gpu_topology_scheduler_parked_pods_woken_total counter
 gpu_topology_scheduler_parked_pods_woken_total 1
 # HELP gpu_topology_scheduler_reports_dropped_total [ALPHA] Events not sent because the report queue was full.

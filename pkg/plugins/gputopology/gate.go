@@ -86,7 +86,7 @@ func (g *Gate) PreEnqueue(_ context.Context, pod *v1.Pod) *fwk.Status {
 // PostFilter parks a pod of no gang that lacks cards on every node. Gangs are woken by the book.
 func (g *Gate) PostFilter(ctx context.Context, state fwk.CycleState, pod *v1.Pod, _ fwk.NodeToStatusReader) (*fwk.PostFilterResult, *fwk.Status) {
 	s := requestOf(state)
-	if s != nil && g.admission() && !s.member && pod.Spec.SchedulingGroup == nil && g.engine.Park(pod, s.request) {
+	if s != nil && g.admission() && g.engine.Park(pod, s.request) {
 		// The scheduler puts a pod whose attempt failed aside without PreEnqueue, unless somebody wanted it tried meanwhile.
 		g.handle.Activate(klog.FromContext(ctx), map[string]*v1.Pod{pod.Namespace + "/" + pod.Name: pod})
 	}
