@@ -179,6 +179,20 @@ func (b *Backlog) kindOf(w *Want) *kind {
 	return k
 }
 
+// Places returns up to most nodes that admit a pod and have the cards that it asks for.
+func (b *Backlog) Places(w *Want, most int) (places []ledger.NodeName) {
+	r := newRequest(w.Request)
+	for name, a := range b.nodes {
+		if len(places) == most {
+			break
+		}
+		if r.room(b.fits, a) > 0 && w.Admits(name) {
+			places = append(places, name)
+		}
+	}
+	return places
+}
+
 // Parked reports whether a pod stays parked. It does not if some node has its cards, if it may preempt, if its time is up, or if it
 // asks for something else than when it was parked; w is nil for a pod that asks for no cards. It is not parked any more then.
 func (b *Backlog) Parked(uid ledger.PodUID, w *Want, now time.Time) bool {

@@ -95,6 +95,9 @@ func (m *model) park(t *rapid.T) {
 	}
 	delete(m.pods, p.UID)
 	want := !m.place(r) && !m.preempts(&p)
+	if places := m.b.Places(m.want(r), 2); (len(places) > 0) != m.place(r) || len(places) > 2 {
+		t.Fatalf("Places = %v, want some: %t", places, m.place(r))
+	}
 	if got := m.b.Park(p, m.want(r), m.now); got != want {
 		t.Fatalf("Park(%v, %v) = %t, want %t", p, m.want(r), got, want)
 	}

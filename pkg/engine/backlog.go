@@ -3,6 +3,7 @@ package engine
 import (
 	"context"
 	"fmt"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -19,10 +20,19 @@ import (
 	"github.com/gputopology/gpu-topology-scheduler/pkg/book"
 	"github.com/gputopology/gpu-topology-scheduler/pkg/ledger"
 	"github.com/gputopology/gpu-topology-scheduler/pkg/metrics"
+	"github.com/gputopology/gpu-topology-scheduler/pkg/request"
 )
 
-// idlePeriod is how often the parked pods are looked at though nothing says that it would help.
-const idlePeriod = time.Minute
+const (
+	// idlePeriod is how often the parked pods are looked at though nothing says that it would help.
+	idlePeriod = time.Minute
+	// settle is how long a change of the ledger is left alone before pods are woken by it: the scheduler's own handlers hear of the end
+	// of a pod at the same time, and a pod that is tried before its cache has heard of it is refused, and backs off.
+	settle = 25 * time.Millisecond
+	// earlyMost is how often one pod is tried again since it was woken before the scheduler's cache had heard, and earlyPlaces how many
+	// nodes are looked at to find that out.
+	earlyMost, earlyPlaces = 20, 8
+)
 
 // parking has the pods that wait for cards and that no event of the scheduler wakes.
 type parking struct {
@@ -36,6 +46,8 @@ type parking struct {
 	backlog *backlog.Backlog
 	cursor  *ledger.Cursor
 	holders *holders
+	// early is how often a pod was tried too early.
+	early map[ledger.PodUID]int
 	// pods and nodes are the informers' stores, nil before Start: then nobody is parked.
 	pods  corelisters.PodLister
 	nodes corelisters.NodeLister
@@ -43,7 +55,7 @@ type parking struct {
 
 func newParking(l *ledger.Ledger, c *allocate.Chooser) parking {
 	fits := func(v *allocate.View, r *allocate.Request) bool { return c.Fits(v, r) == nil }
-	return parking{kicks: make(chan struct{}, 1), backlog: backlog.New(fits), cursor: l.Follow(), holders: newHolders(l)}
+	return parking{kicks: make(chan struct{}, 1), backlog: backlog.New(fits), cursor: l.Follow(), holders: newHolders(l), early: map[ledger.PodUID]int{}}
 }
 
 // watch registers the handlers of pods and nodes.
@@ -88,6 +100,7 @@ func (p *parking) podGone(pod *v1.Pod) { p.told(pod, p.holders.gone) }
 func (p *parking) told(pod *v1.Pod, change func(*v1.Pod) (lowest int32)) {
 	p.mu.Lock()
 	p.backlog.Forget(ledger.PodUID(pod.UID))
+	delete(p.early, ledger.PodUID(pod.UID))
 	fell := p.backlog.SetLowest(change(pod))
 	p.count.Store(int64(p.backlog.Len()))
 	p.mu.Unlock()
@@ -154,6 +167,40 @@ func (e *Engine) Park(pod *v1.Pod, r *allocate.Request) bool {
 	parked := p.backlog.Park(waits, wantOf(pod, r, p.nodes), e.clock.Now())
 	p.count.Store(int64(p.backlog.Len()))
 	return parked
+}
+
+// Early reports whether a pod that asks for r was refused by what the scheduler's cache has not heard of yet: a node that has the
+// cards is not in the snapshot, or has a pod there whose cards the ledger knows to be free. It should be tried again after Settle.
+func (e *Engine) Early(pod *v1.Pod, r *allocate.Request, snapshot fwk.NodeInfoLister) bool {
+	p, uid := &e.parking, ledger.PodUID(pod.UID)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.nodes == nil || inGroup(pod) || p.early[uid] >= earlyMost {
+		return false
+	}
+	p.follow()
+	for _, name := range p.backlog.Places(wantOf(pod, r, p.nodes), earlyPlaces) {
+		if info, err := snapshot.Get(string(name)); err != nil || e.outlived(info) {
+			p.early[uid]++
+			return true
+		}
+	}
+	return false
+}
+
+// Settle is how long after Early a pod should be tried again.
+func (*Engine) Settle() time.Duration { return settle }
+
+// outlived reports whether a node of a snapshot has a pod that the ledger knows to be gone.
+func (e *Engine) outlived(info fwk.NodeInfo) bool {
+	return slices.ContainsFunc(info.GetPods(), func(p fwk.PodInfo) bool {
+		cards, instances := request.FromPodForeign(p.GetPod())
+		if cards == 0 && len(instances) == 0 {
+			return false
+		}
+		_, _, holds := e.ledger.Holding(ledger.PodUID(p.GetPod().UID))
+		return !holds
+	})
 }
 
 // Parked reports whether a pod is parked and is to stay so. The scheduling queue asks it, with its lock held.
@@ -235,6 +282,14 @@ func (e *Engine) parkedLoop(ctx context.Context, handle fwk.Handle) {
 		case <-ctx.Done():
 			return
 		case <-e.ledger.News():
+			if e.parking.count.Load() == 0 {
+				continue
+			}
+			select {
+			case <-time.After(settle): // of the real clock, by which handlers run
+			case <-ctx.Done():
+				return
+			}
 		case <-e.parking.kicks:
 		case <-again.C():
 		}

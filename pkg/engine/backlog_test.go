@@ -2,6 +2,7 @@ package engine
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math"
 	"testing"
@@ -9,6 +10,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	v1 "k8s.io/api/core/v1"
+	fwk "k8s.io/kube-scheduler/framework"
+	"k8s.io/kubernetes/pkg/scheduler/framework"
 	"k8s.io/utils/clock"
 	testingclock "k8s.io/utils/clock/testing"
 
@@ -303,6 +306,56 @@ func TestWakeLeavesParkedPods(t *testing.T) {
 	w.wake(w.ctx, w.handle)
 	if diff := cmp.Diff([]string{"ns/other"}, w.woken.names()); diff != "" {
 		t.Errorf("woken (-want +got):\n%s", diff)
+	}
+}
+
+// snapshot is the nodes of a scheduler's snapshot.
+type snapshot struct {
+	fwk.NodeInfoLister
+	nodes map[string]fwk.NodeInfo
+}
+
+func (s snapshot) Get(name string) (fwk.NodeInfo, error) {
+	if n := s.nodes[name]; n != nil {
+		return n, nil
+	}
+	return nil, errors.New("not there")
+}
+
+// TestEarly: a pod that was refused beside free cards is tried again at once where the scheduler's cache still has who held them, and no
+// more often than that can last.
+func TestEarly(t *testing.T) {
+	w := newWaiting(t, clock.RealClock{}, kit.GPUs(8))
+	w.pods["w"] = kit.Pod("ns", "w", kit.UID("uid-w"), kit.GPUs(8))
+	w.store(t, w.pods["w"])
+	r, err := w.RequestOf(w.pods["w"])
+	if err != nil {
+		t.Fatal(err)
+	}
+	holder, cpu := kit.Pod("ns", "p", kit.UID(podUID), kit.GPUs(1), kit.OnNode("n1")), kit.Pod("ns", "cpu", kit.UID("uid-cpu"), kit.OnNode("n1"))
+	behind := snapshot{nodes: map[string]fwk.NodeInfo{"n1": framework.NewNodeInfo(cpu, holder)}}
+	if w.Early(w.pods["w"], r, behind) {
+		t.Error("a pod was tried too early though its cards are held")
+	}
+	w.ledger.Forget(podUID)
+	w.wakeParked(w.ctx, w.handle)
+	w.parking.follow()
+	if w.Early(w.pods["w"], r, snapshot{nodes: map[string]fwk.NodeInfo{"n1": framework.NewNodeInfo(cpu)}}) {
+		t.Error("a pod was tried too early though the scheduler's cache knows what the ledger knows")
+	}
+	if !w.Early(w.pods["w"], r, snapshot{}) {
+		t.Error("a pod was not tried too early though the scheduler's cache does not have the node")
+	}
+	n := 1
+	for w.Early(w.pods["w"], r, behind) {
+		n++
+	}
+	if n != earlyMost {
+		t.Errorf("it was tried too early %d times, want %d at most", n, earlyMost)
+	}
+	w.parking.podGone(w.pods["w"])
+	if len(w.parking.early) > 0 {
+		t.Error("a pod that is gone is remembered")
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"slices"
 	"sync"
+	"time"
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -83,12 +84,20 @@ func (g *Gate) PreEnqueue(_ context.Context, pod *v1.Pod) *fwk.Status {
 	return nil
 }
 
-// PostFilter parks a pod of no gang that lacks cards on every node. Gangs are woken by the book.
+// PostFilter parks a pod of no gang that lacks cards on every node. Gangs are woken by the book. One that was woken before the
+// scheduler's cache had heard why is tried again at once: it would back off, with its cards free.
 func (g *Gate) PostFilter(ctx context.Context, state fwk.CycleState, pod *v1.Pod, _ fwk.NodeToStatusReader) (*fwk.PostFilterResult, *fwk.Status) {
 	s := requestOf(state)
-	if s != nil && g.admission() && g.engine.Park(pod, s.request) {
+	if s == nil || !g.admission() {
+		return nil, fwk.NewStatus(fwk.Unschedulable)
+	}
+	logger, self := klog.FromContext(ctx), map[string]*v1.Pod{pod.Namespace + "/" + pod.Name: pod}
+	switch {
+	case g.engine.Park(pod, s.request):
 		// The scheduler puts a pod whose attempt failed aside without PreEnqueue, unless somebody wanted it tried meanwhile.
-		g.handle.Activate(klog.FromContext(ctx), map[string]*v1.Pod{pod.Namespace + "/" + pod.Name: pod})
+		g.handle.Activate(logger, self)
+	case g.engine.Early(pod, s.request, g.handle.SnapshotSharedLister().NodeInfos()):
+		time.AfterFunc(g.engine.Settle(), func() { g.handle.Activate(logger, self) })
 	}
 	return nil, fwk.NewStatus(fwk.Unschedulable)
 }
