@@ -11,10 +11,10 @@ import (
 )
 
 const (
-	// MaxRequests is how many different requests are kept at a time, and MaxKinds how many kinds. Each request costs a comparison for
-	// every node that changes.
+	// MaxRequests is how many different requests are kept at a time. Each costs a comparison for every node that changes.
 	MaxRequests = 64
-	MaxKinds    = 1024
+	// MaxKinds is how many kinds are kept at a time: requests, each by who admits those that ask for it.
+	MaxKinds = 1024
 	// ParkedMost is how long a pod stays parked: as long as kube-scheduler leaves a pod that it could not place
 	// (--pod-max-in-unschedulable-pods-duration). It is for what nobody thought of.
 	ParkedMost = 5 * time.Minute

@@ -224,8 +224,8 @@ func TestWhoIsNotParked(t *testing.T) {
 // TestParkedIsAskedOfThePodAsItIs: a pod that cannot be read any more, or has no GPUs any more, is let go, and so is one whose time
 // is up.
 func TestParkedIsAskedOfThePodAsItIs(t *testing.T) {
-	clock := testingclock.NewFakeClock(time.Unix(1e9, 0))
-	w := newWaiting(t, clock, kit.GPUs(8), "unreadable", "without", "old", "young")
+	fake := testingclock.NewFakeClock(time.Unix(1e9, 0))
+	w := newWaiting(t, fake, kit.GPUs(8), "unreadable", "without", "old", "young")
 	unreadable := kit.Pod("ns", "unreadable", kit.UID("uid-unreadable"), kit.VRAM(-1, 1))
 	if _, err := w.RequestOf(unreadable); err == nil {
 		t.Fatal("the pod can be read: the test shows nothing")
@@ -233,7 +233,7 @@ func TestParkedIsAskedOfThePodAsItIs(t *testing.T) {
 	if w.Parked(unreadable) || w.Parked(kit.Pod("ns", "without", kit.UID("uid-without"))) {
 		t.Error("a pod stays parked by what it asked for once")
 	}
-	clock.Step(backlog.ParkedMost)
+	fake.Step(backlog.ParkedMost)
 	if w.Parked(w.pods["old"]) {
 		t.Error("a pod stays parked though its time is up")
 	}

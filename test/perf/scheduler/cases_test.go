@@ -57,7 +57,7 @@ func TestEveryCaseHasItsTwin(t *testing.T) {
 			t.Errorf("%s: must be named WORKLOAD_VARIANT", c.Name)
 			continue
 		}
-		want := map[string]string{"Ours": shipped, "Singles": shipped, "Native": shipped, "Tuned": tuned, "InTree": stock, "NoGangs": stock}[variant]
+		want := map[string]string{"Ours": shipped, "Singles": shipped, "Native": shipped, "Gangs": shipped, "Tuned": tuned, "InTree": stock, "NoGangs": stock}[variant]
 		if c.SchedulerConfigPath != want {
 			t.Errorf("%s: schedulerConfigPath %q, want %q", c.Name, c.SchedulerConfigPath, want)
 		}

@@ -18,6 +18,7 @@
 //	Ours     our plugins with the configuration that ships; gangs are PodGroups of scheduling.x-k8s.io/v1alpha1
 //	Singles  the same; the pods of Ours, each for itself
 //	Native   the same; gangs are PodGroups of scheduling.k8s.io/v1beta1, gate GenericWorkload
+//	Gangs    the same; the pods that wait are gangs, those that are measured are not
 //	Tuned    the default plugins, with PodTopologySpreadTuned in place of PodTopologySpread
 //	NoGangs  the default plugins; the pods of Ours, each for itself
 //	InTree   the default plugins, with their own gang plugin where the pods of Ours are gangs: what Ours is compared with
