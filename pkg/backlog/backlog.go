@@ -168,10 +168,8 @@ func (b *Backlog) kindOf(w *Want) *kind {
 	if r == nil {
 		r = newRequest(w.Request)
 	}
-	for name, a := range b.nodes {
-		if r.room(b.fits, a) > 0 && w.Admits(name) {
-			return nil // one is enough to say so
-		}
+	if len(b.placesOf(r, w.Admits, 1)) > 0 {
+		return nil
 	}
 	k := &kind{key: key, request: r, admits: w.Admits, places: map[ledger.NodeName]place{}}
 	r.kinds[k] = true
@@ -180,13 +178,16 @@ func (b *Backlog) kindOf(w *Want) *kind {
 }
 
 // Places returns up to most nodes that admit a pod and have the cards that it asks for.
-func (b *Backlog) Places(w *Want, most int) (places []ledger.NodeName) {
-	r := newRequest(w.Request)
+func (b *Backlog) Places(w *Want, most int) []ledger.NodeName {
+	return b.placesOf(newRequest(w.Request), w.Admits, most)
+}
+
+func (b *Backlog) placesOf(r *request, admits func(ledger.NodeName) bool, most int) (places []ledger.NodeName) {
 	for name, a := range b.nodes {
 		if len(places) == most {
 			break
 		}
-		if r.room(b.fits, a) > 0 && w.Admits(name) {
+		if r.room(b.fits, a) > 0 && admits(name) {
 			places = append(places, name)
 		}
 	}

@@ -24,6 +24,11 @@ func KeyOf(pod *v1.Pod) (GroupKey, bool) {
 	return GroupKey{pod.Namespace, name}, true
 }
 
+// InGroup reports whether a pod names a PodGroup of either API.
+func InGroup(pod *v1.Pod) bool {
+	return pod.Labels[v1alpha1.PodGroupLabel] != "" || pod.Spec.SchedulingGroup != nil
+}
+
 // NamesBoth reports whether a pod names a PodGroup of either API. Nothing can schedule it as both want.
 func NamesBoth(pod *v1.Pod) bool {
 	return pod.Labels[v1alpha1.PodGroupLabel] != "" && pod.Spec.SchedulingGroup != nil

@@ -26,9 +26,9 @@ import (
 const (
 	// idlePeriod is how often the parked pods are looked at though nothing says that it would help.
 	idlePeriod = time.Minute
-	// settle is how long a change of the ledger is left alone before pods are woken by it: the scheduler's own handlers hear of the end
+	// Settle is how long a change of the ledger is left alone before pods are woken by it: the scheduler's own handlers hear of the end
 	// of a pod at the same time, and a pod that is tried before its cache has heard of it is refused, and backs off.
-	settle = 25 * time.Millisecond
+	Settle = 25 * time.Millisecond
 	// earlyMost is how often one pod is tried again since it was woken before the scheduler's cache had heard, and earlyPlaces how many
 	// nodes are looked at to find that out.
 	earlyMost, earlyPlaces = 20, 8
@@ -102,8 +102,7 @@ func (p *parking) told(pod *v1.Pod, change func(*v1.Pod) (lowest int32)) {
 	p.backlog.Forget(ledger.PodUID(pod.UID))
 	delete(p.early, ledger.PodUID(pod.UID))
 	fell := p.backlog.SetLowest(change(pod))
-	p.count.Store(int64(p.backlog.Len()))
-	p.mu.Unlock()
+	p.unlock()
 	if fell {
 		p.kick()
 	}
@@ -120,6 +119,12 @@ func (p *parking) nodeSeen(node *v1.Node) {
 	p.backlog.Touch(ledger.NodeName(node.Name))
 	p.mu.Unlock()
 	p.kick()
+}
+
+// unlock ends what has begun with a lock of mu and may have changed who is parked.
+func (p *parking) unlock() {
+	p.count.Store(int64(p.backlog.Len()))
+	p.mu.Unlock()
 }
 
 func (p *parking) kick() {
@@ -146,15 +151,15 @@ func (p *parking) follow() {
 // may have them now, where the pod is in a group, may preempt or has a node nominated, and where it waits no more. What becomes of a parked pod
 // is decided by Parked, when the scheduling queue asks for it.
 func (e *Engine) Park(pod *v1.Pod, r *allocate.Request) bool {
-	if inGroup(pod) {
-		return false
+	if book.InGroup(pod) {
+		return false // it is not woken alone
 	}
 	if pod.Status.NominatedNodeName != "" {
 		return false // others keep off that node on its account: it must hear of all that happens there
 	}
 	p := &e.parking
 	p.mu.Lock()
-	defer p.mu.Unlock()
+	defer p.unlock()
 	waits := backlog.Pod{
 		UID: ledger.PodUID(pod.UID), Namespace: pod.Namespace, Name: pod.Name,
 		Priority: corev1helpers.PodPriority(pod), Created: pod.CreationTimestamp.UnixNano(),
@@ -164,9 +169,7 @@ func (e *Engine) Park(pod *v1.Pod, r *allocate.Request) bool {
 		return false
 	}
 	p.follow()
-	parked := p.backlog.Park(waits, wantOf(pod, r, p.nodes), e.clock.Now())
-	p.count.Store(int64(p.backlog.Len()))
-	return parked
+	return p.backlog.Park(waits, wantOf(pod, r, p.nodes), e.clock.Now())
 }
 
 // Early reports whether a pod that asks for r was refused by what the scheduler's cache has not heard of yet: a node that has the
@@ -175,7 +178,7 @@ func (e *Engine) Early(pod *v1.Pod, r *allocate.Request, snapshot fwk.NodeInfoLi
 	p, uid := &e.parking, ledger.PodUID(pod.UID)
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.nodes == nil || inGroup(pod) || p.early[uid] >= earlyMost {
+	if p.nodes == nil || book.InGroup(pod) || p.early[uid] >= earlyMost {
 		return false
 	}
 	p.follow()
@@ -187,9 +190,6 @@ func (e *Engine) Early(pod *v1.Pod, r *allocate.Request, snapshot fwk.NodeInfoLi
 	}
 	return false
 }
-
-// Settle is how long after Early a pod should be tried again.
-func (*Engine) Settle() time.Duration { return settle }
 
 // outlived reports whether a node of a snapshot has a pod that the ledger knows to be gone.
 func (e *Engine) outlived(info fwk.NodeInfo) bool {
@@ -211,20 +211,12 @@ func (e *Engine) Parked(pod *v1.Pod) bool {
 	}
 	r, err := e.RequestOf(pod)
 	p.mu.Lock()
-	defer p.mu.Unlock()
+	defer p.unlock()
 	var want *backlog.Want
-	if err == nil && r != nil && pod.Status.NominatedNodeName == "" && !inGroup(pod) {
+	if err == nil && r != nil && pod.Status.NominatedNodeName == "" && !book.InGroup(pod) {
 		want = wantOf(pod, r, p.nodes)
 	}
-	parked := p.backlog.Parked(uid, want, e.clock.Now())
-	p.count.Store(int64(p.backlog.Len()))
-	return parked
-}
-
-// inGroup reports whether a pod is a member of a gang, of either kind: those are not woken one by one.
-func inGroup(pod *v1.Pod) bool {
-	_, member := book.KeyOf(pod)
-	return member || pod.Spec.SchedulingGroup != nil
+	return p.backlog.Parked(uid, want, e.clock.Now())
 }
 
 func (p *parking) has(uid ledger.PodUID) bool {
@@ -252,14 +244,13 @@ func (e *Engine) wakeParked(ctx context.Context, handle fwk.Handle) time.Duratio
 	p.mu.Lock()
 	p.follow()
 	woken, more := p.backlog.Wake(e.clock.Now())
-	p.count.Store(int64(p.backlog.Len()))
 	found := map[string]*v1.Pod{}
 	for i := range woken {
 		if pod := p.find(&woken[i]); pod != nil {
 			found[pod.Namespace+"/"+pod.Name] = pod
 		}
 	}
-	p.mu.Unlock()
+	p.unlock()
 	if len(found) > 0 {
 		metrics.PodsWoken.Add(float64(len(found)))
 		handle.Activate(klog.FromContext(ctx), found)
@@ -286,7 +277,7 @@ func (e *Engine) parkedLoop(ctx context.Context, handle fwk.Handle) {
 				continue
 			}
 			select {
-			case <-time.After(settle): // of the real clock, by which handlers run
+			case <-time.After(Settle): // of the real clock, by which handlers run
 			case <-ctx.Done():
 				return
 			}

@@ -240,9 +240,7 @@ func TestBacklogBesideClosedNodes(t *testing.T) {
 	c.createPods(t, kit.Pod(namespace, "w", kit.GPUs(8), inA, atOnce))
 	c.waitRefused(t, "w")
 	waitParked(t, 1, others)
-	if _, err := c.client.CoreV1().Nodes().Patch(t.Context(), "n1", types.MergePatchType, []byte(`{"spec":{"unschedulable":false}}`), metav1.PatchOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	c.cordon(t, "n1", false)
 	c.waitBound(t, "w")
 	waitParked(t, 0, others)
 	c.check(t, r)

@@ -76,7 +76,7 @@ type gone struct {
 // mayFit reports whether a waiting pod may fit the node as far as cards go. What goes by more than one node's cards, or
 // cannot be told, may.
 func (p *Plugin) mayFit(pod *v1.Pod, node string) bool {
-	if _, member := book.KeyOf(pod); member || pod.Spec.SchedulingGroup != nil || node == "" {
+	if book.InGroup(pod) || node == "" {
 		return true
 	}
 	a := p.engine.Ledger().Node(ledger.NodeName(node))

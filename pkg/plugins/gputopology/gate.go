@@ -97,7 +97,7 @@ func (g *Gate) PostFilter(ctx context.Context, state fwk.CycleState, pod *v1.Pod
 		// The scheduler puts a pod whose attempt failed aside without PreEnqueue, unless somebody wanted it tried meanwhile.
 		g.handle.Activate(logger, self)
 	case g.engine.Early(pod, s.request, g.handle.SnapshotSharedLister().NodeInfos()):
-		time.AfterFunc(g.engine.Settle(), func() { g.handle.Activate(logger, self) })
+		time.AfterFunc(engine.Settle, func() { g.handle.Activate(logger, self) })
 	}
 	return nil, fwk.NewStatus(fwk.Unschedulable)
 }
