@@ -11,6 +11,7 @@ import (
 
 	_ "github.com/gputopology/gpu-topology-scheduler/pkg/apis/config" // makes plugin args known to the configuration decoder
 	"github.com/gputopology/gpu-topology-scheduler/pkg/engine"
+	"github.com/gputopology/gpu-topology-scheduler/pkg/headroom"
 	"github.com/gputopology/gpu-topology-scheduler/pkg/introspect"
 	"github.com/gputopology/gpu-topology-scheduler/pkg/plugins/coscheduling"
 	"github.com/gputopology/gpu-topology-scheduler/pkg/plugins/gputopology"
@@ -20,6 +21,7 @@ import (
 )
 
 func main() {
+	headroom.KeepUnless(os.LookupEnv, headroom.Default)
 	state := introspect.DefaultAddress
 	shared := engine.New(engine.Options{StateAddress: &state})
 	cmd := app.NewSchedulerCommand(

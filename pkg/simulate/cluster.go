@@ -45,6 +45,8 @@ type Cluster struct {
 	Client     kubernetes.Interface
 	// SchedulerFlags are further flags for the schedulers that are started from now on.
 	SchedulerFlags []string
+	// SchedulerEnv is added to their environment, as KEY=value.
+	SchedulerEnv []string
 
 	binaries  string
 	dir       string
@@ -198,6 +200,7 @@ func (c *Cluster) StartReplica(ctx context.Context, name string, changes ...chan
 	return process.StartScheduler(ctx, process.SchedulerConfig{
 		Binary:  filepath.Join(c.binaries, schedulerBinary),
 		LogFile: c.LogFile(name),
+		Env:     c.SchedulerEnv,
 		Args: append([]string{
 			"--config=" + path, "--v=2",
 			"--authentication-kubeconfig=" + kubeconfig, "--authorization-kubeconfig=" + kubeconfig,

@@ -147,6 +147,10 @@ var table = map[string]rule{
 		tests:   slices.Concat(testLibraries, []string{"k8s.io/component-base/metrics/..."}),
 		why:     "it is the only place that knows OpenTelemetry, so that it can be off at no cost; it looks at nothing that it traces",
 	},
+	"pkg/headroom": {
+		tests: testLibraries,
+		why:   "it sets a property of the process that links it, and knows nothing of what the process does",
+	},
 	"pkg/introspect": {
 		tests: testLibraries,
 		why:   "it serves values: a client links the wire types and none of the scheduler, and what it serves cannot be changed through it",
@@ -233,10 +237,10 @@ var table = map[string]rule{
 	"cmd/gpu-topology-scheduler": {
 		imports: []string{
 			"github.com/spf13/cobra", "k8s.io/component-base/...", "k8s.io/kubernetes/cmd/kube-scheduler/app",
-			"pkg/apis/config", "pkg/engine", "pkg/introspect", "pkg/plugins/...", "pkg/preflight",
+			"pkg/apis/config", "pkg/engine", "pkg/headroom", "pkg/introspect", "pkg/plugins/...", "pkg/preflight",
 		},
 		tests: cluster,
-		why:   "main registers plugins and nothing more",
+		why:   "main registers plugins, sets the process up and nothing more",
 	},
 	"cmd/kubectl-gputopo": {
 		imports: slices.Concat(client, []string{

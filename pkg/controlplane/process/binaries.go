@@ -124,6 +124,8 @@ type SchedulerConfig struct {
 	Binary string
 	// Args are its flags: --config and how to reach the cluster. Required.
 	Args []string
+	// Env is added to the parent's environment, as KEY=value.
+	Env []string
 	// LogFile receives its output. Required.
 	LogFile string
 }
@@ -148,6 +150,7 @@ func StartScheduler(ctx context.Context, c SchedulerConfig) (*Scheduler, error) 
 	p, err := Start(ctx, Config{
 		Path:     c.Binary,
 		Args:     slices.Concat([]string{"--gpu-state-bind-address=0"}, c.Args, []string{"--bind-address=127.0.0.1", "--secure-port=" + strconv.Itoa(port)}),
+		Env:      c.Env,
 		LogFile:  c.LogFile,
 		ReadyURL: url + "/readyz",
 	})

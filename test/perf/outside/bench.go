@@ -175,7 +175,7 @@ func (b *bench) start(ctx context.Context, v *variant) (pid int, stop func() err
 	if v.plugins && b.gates != "" {
 		gates += "," + b.gates
 	}
-	b.cluster.SchedulerFlags = []string{"--feature-gates=" + gates}
+	b.settings(v, gates)
 	switch {
 	case !v.plugins:
 		err = b.cluster.StartScheduler(ctx, simulate.WithoutPlugins)
@@ -186,6 +186,15 @@ func (b *bench) start(ctx context.Context, v *variant) (pid int, stop func() err
 	}
 	_, pid = b.cluster.PIDs()
 	return pid, func() error { return b.cluster.StopScheduler(ctx) }, err
+}
+
+// settings are for the schedulers of a variant that are started from now on. The binary is ours in all; where it stands for
+// kube-scheduler, it collects garbage as that does.
+func (b *bench) settings(v *variant, gates string) {
+	b.cluster.SchedulerFlags, b.cluster.SchedulerEnv = []string{"--feature-gates=" + gates}, nil
+	if !v.plugins {
+		b.cluster.SchedulerEnv = []string{"GOGC=100"}
+	}
 }
 
 // measure has all pods bound.

@@ -47,7 +47,7 @@ type replica struct {
 }
 
 func (b *bench) startReplica(ctx context.Context, v *variant, name string) (*replica, error) {
-	b.cluster.SchedulerFlags = []string{"--feature-gates=" + genericWorkload + "=false"}
+	b.settings(v, genericWorkload+"=false")
 	var s *process.Scheduler
 	var err error
 	if v.plugins {

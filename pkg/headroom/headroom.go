@@ -1,0 +1,77 @@
+package headroom
+
+import (
+	"runtime"
+	"runtime/debug"
+	"runtime/metrics"
+	"sync/atomic"
+)
+
+const (
+	// Default is the room of the scheduler, in bytes: what it may have of garbage in a small cluster. In the cluster of
+	// `make bench-scale`, 10 000 nodes, more than that is alive, and the room is without effect.
+	Default = 128 << 20
+	// Variable is the environment variable by which an operator sets the runtime's target.
+	Variable = "GOGC"
+
+	// doubled is the runtime's own target, in percent of the live heap.
+	doubled = 100
+	// least is a live heap that no program of ours goes below, in bytes: it bounds what percent returns.
+	least = 1 << 20
+
+	liveBytes = "/gc/heap/live:bytes"
+)
+
+// Keep has the heap grow by at least room bytes between collections, until stop is called, which leaves the runtime's target
+// as it is then. It sets a property of the whole process: call it once, from main. It may be called at any time.
+func Keep(room uint64) (stop func()) {
+	k := &keeper{room: room, set: func(percent int) { debug.SetGCPercent(percent) }}
+	k.adjust()
+	return func() { k.stopped.Store(true) }
+}
+
+// KeepUnless does what Keep does, unless lookup, which has the form of os.LookupEnv, knows that the operator has set GOGC.
+func KeepUnless(lookup func(string) (string, bool), room uint64) (stop func()) {
+	if value, _ := lookup(Variable); value != "" {
+		return func() {}
+	}
+	return Keep(room)
+}
+
+// keeper sets the target anew after each collection.
+type keeper struct {
+	room uint64
+	set  func(percent int)
+	// last is what was set, and belongs to adjust, which is never called twice at once.
+	last    int
+	stopped atomic.Bool
+}
+
+// adjust sets the target for what the last collection left, and has itself called after the next one.
+func (k *keeper) adjust() {
+	if k.stopped.Load() {
+		return
+	}
+	if p := percent(live(), k.room); p != k.last {
+		k.last = p
+		k.set(p)
+	}
+	// The next collection finds this dead. What holds pointers never shares a block with others, which might live.
+	runtime.AddCleanup(new(*byte), (*keeper).adjust, k)
+}
+
+// live returns the bytes that the last collection found alive, 0 before the first.
+func live() uint64 {
+	sample := []metrics.Sample{{Name: liveBytes}}
+	metrics.Read(sample)
+	return sample[0].Value.Uint64()
+}
+
+// percent returns the target by which a heap with that much alive grows by room, or doubles where that is more.
+func percent(live, room uint64) int {
+	live = max(live, least)
+	if room <= live {
+		return doubled
+	}
+	return int(float64(room) / float64(live) * 100)
+}
