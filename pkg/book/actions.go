@@ -54,6 +54,7 @@ func (b *Book) apply(g *group, e gang.Event) {
 	for _, a := range actions {
 		b.execute(g, a)
 	}
+	b.unfollow(g)
 	b.changed(g)
 }
 
@@ -83,7 +84,7 @@ func (b *Book) execute(g *group, a gang.Action) {
 	case gang.Activate:
 		for _, uid := range a.Pods {
 			if m := b.members[uid]; m != nil {
-				b.outbox.activate(m.pod)
+				b.activate(m)
 			}
 		}
 		b.wake()

@@ -137,6 +137,8 @@ type group struct {
 	// state is nil where the group is no gang: unknown, invalid, or of members that go alone.
 	state   *gang.State
 	members map[ledger.PodUID]*member
+	// followers are the members that wait for their lead.
+	followers map[ledger.PodUID]following
 	// started is when the first member was reserved, nil if none was.
 	started *time.Time
 	// reason is why the gang waits, since when it is that.

@@ -13,9 +13,11 @@ import (
 	"github.com/gputopology/gpu-topology-scheduler/pkg/ledger"
 )
 
-// offer is PreEnqueue.
+// offer is PreEnqueue, of the plugin that keeps followers out of the queue as well.
 func (b *bench) offer(pod *v1.Pod) {
-	if _, ok := b.Enqueue(pod); ok {
+	_, ok := b.Enqueue(pod)
+	b.follows[pod.UID] = ok && b.Follows(pod)
+	if ok && !b.follows[pod.UID] {
 		b.queue[pod.UID] = pod
 	}
 }
@@ -23,7 +25,7 @@ func (b *bench) offer(pod *v1.Pod) {
 // cure tells every waiting pod of an event that may help it, as the queue's hints do.
 func (b *bench) cure() {
 	for _, o := range b.store.List() {
-		if pod, ok := o.(*v1.Pod); ok && pod.Spec.NodeName == "" && b.host.waiting[pod.UID] == nil && b.MayCure(pod) {
+		if pod, ok := o.(*v1.Pod); ok && pod.Spec.NodeName == "" && b.host.waiting[pod.UID] == nil && !b.follows[pod.UID] && b.MayCure(pod) {
 			b.offer(pod)
 		}
 	}
@@ -66,8 +68,13 @@ func (b *bench) next() bool {
 		return cmp.Or(cmp.Compare(priority(y), priority(x)), b.OrderOf(x, x.CreationTimestamp.UnixNano()).Compare(b.OrderOf(y, y.CreationTimestamp.UnixNano())))
 	})
 	delete(b.queue, first.UID)
-	if what := b.cycle(first); what == "conflict" || what == "given back" {
+	switch what := b.cycle(first); what {
+	case "conflict", "given back":
 		b.failed[first.UID] = first // an error to the scheduler, which tries again after a while
+	case "wait", "no plan":
+		if b.Follow(first) {
+			b.offer(first)
+		}
 	}
 	return true
 }

@@ -53,6 +53,8 @@ type bench struct {
 	// again are the pods at Permit that were activated meanwhile, failed those whose cycle ended with an error.
 	again  map[types.UID]bool
 	failed map[types.UID]*v1.Pod
+	// follows has the pods that are kept out of the queue since they wait for their lead.
+	follows map[types.UID]bool
 	// refuse, where it is set, is the filter chain: a text refuses the pod on the node.
 	refuse func(pod *v1.Pod, node string) string
 	// placing, where it is set, plans instead of plan.
@@ -70,7 +72,7 @@ func benchSettings() Settings {
 func newBench(t fails, change ...func(*Settings)) *bench {
 	t.Helper()
 	b := &bench{
-		t: t, clock: testingclock.NewFakeClock(epoch), host: newFakeHost(), queue: map[types.UID]*v1.Pod{}, again: map[types.UID]bool{}, failed: map[types.UID]*v1.Pod{},
+		t: t, clock: testingclock.NewFakeClock(epoch), host: newFakeHost(), queue: map[types.UID]*v1.Pod{}, again: map[types.UID]bool{}, failed: map[types.UID]*v1.Pod{}, follows: map[types.UID]bool{},
 		store: cache.NewIndexer(cache.MetaNamespaceKeyFunc, cache.Indexers{cache.NamespaceIndex: cache.MetaNamespaceIndexFunc}),
 	}
 	settings := benchSettings()

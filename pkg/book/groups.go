@@ -110,7 +110,7 @@ func (b *Book) report(g *group, reason, detail string) {
 func (b *Book) activateAll(g *group) {
 	for _, m := range g.members {
 		if m.sighting.Node == "" && m.plan == nil {
-			b.outbox.activate(m.pod)
+			b.activate(m)
 		}
 	}
 	b.wake()

@@ -171,6 +171,7 @@ func (b *Book) drop(uid ledger.PodUID) {
 	delete(b.evictions, uid)
 	delete(b.members, uid)
 	delete(m.group.members, uid)
+	delete(m.group.followers, uid)
 	b.unplace(m)
 	m.group.moved = true
 	b.apply(m.group, gang.MemberGone{Pod: uid})

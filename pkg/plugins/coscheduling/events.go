@@ -25,6 +25,7 @@ import (
 // What PreEnqueue waits for (the PodGroup, the siblings) is no event of the scheduler: the book activates the members. Of
 // all members of a gang only the first is woken, since it plans for all. It is not the queue that wakes it but the book, all
 // gangs that an event may help together, or once they have rested: priority decides who is first, not the order of hints.
+// In a profile with GPUCapacityGate the others, once tried, are not even asked about: they are kept out of the queue meanwhile.
 // As in GPUTopology, each hint first makes sure that the ledger has heard of the event.
 func (p *Plugin) EventsToRegister(context.Context) ([]fwk.ClusterEventWithHint, error) {
 	events := []fwk.ClusterEventWithHint{

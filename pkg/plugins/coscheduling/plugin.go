@@ -24,6 +24,8 @@ type Plugin struct {
 	book   *book.Book
 	handle fwk.Handle
 	nodes  corelisters.NodeLister
+	// gated reports whether the profile keeps members out of the queue that wait for the first of their gang.
+	gated func() bool
 
 	// mu guards planner and known. Scheduling cycles run one at a time, so nobody waits for it.
 	mu      sync.Mutex
@@ -58,6 +60,8 @@ func New(shared *engine.Engine) frameworkruntime.PluginFactory {
 		return &Plugin{
 			engine: shared, book: shared.Gangs(), handle: handle, planner: placement.NewPlanner(shared.Chooser()),
 			nodes: handle.SharedInformerFactory().Core().V1().Nodes().Lister(),
+			// A profile's plugins are known once all of them are built.
+			gated: sync.OnceValue(func() bool { return engine.Gates(handle) }),
 		}, nil
 	}
 }

@@ -7,6 +7,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/sets"
 	corev1helpers "k8s.io/component-helpers/scheduling/corev1"
+	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
 
 	"github.com/gputopology/gpu-topology-scheduler/pkg/book"
@@ -93,8 +94,8 @@ func (p *Plugin) Filter(_ context.Context, state fwk.CycleState, pod *v1.Pod, no
 }
 
 // PostFilter hears of members whose cycle failed. It stands before preemption, and ends it for them: a victim would make
-// room for one member of a gang that does not fit.
-func (p *Plugin) PostFilter(_ context.Context, state fwk.CycleState, pod *v1.Pod, statuses fwk.NodeToStatusReader) (*fwk.PostFilterResult, *fwk.Status) {
+// room for one member of a gang that does not fit. A member that did not fit waits for the first of its gang from then on.
+func (p *Plugin) PostFilter(ctx context.Context, state fwk.CycleState, pod *v1.Pod, statuses fwk.NodeToStatusReader) (*fwk.PostFilterResult, *fwk.Status) {
 	c := cycleOf(state)
 	if c != nil && c.barred.Load() {
 		p.book.Barred(pod)
@@ -107,6 +108,9 @@ func (p *Plugin) PostFilter(_ context.Context, state fwk.CycleState, pod *v1.Pod
 		p.book.Refused(pod, "", causeOf(statuses))
 	case !c.told:
 		p.book.Refused(pod, c.node, statuses.Get(c.node).Message())
+	case p.gated() && p.book.Follow(pod):
+		// The scheduler puts a pod whose attempt failed aside without PreEnqueue, unless somebody wanted it tried meanwhile.
+		p.handle.Activate(klog.FromContext(ctx), map[string]*v1.Pod{pod.Namespace + "/" + pod.Name: pod})
 	}
 	return nil, fwk.NewStatus(fwk.UnschedulableAndUnresolvable)
 }

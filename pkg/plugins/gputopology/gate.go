@@ -2,7 +2,6 @@ package gputopology
 
 import (
 	"context"
-	"slices"
 	"sync"
 	"time"
 
@@ -10,7 +9,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
-	schedconfig "k8s.io/kubernetes/pkg/scheduler/apis/config"
 	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/names"
 	frameworkruntime "k8s.io/kubernetes/pkg/scheduler/framework/runtime"
 
@@ -18,12 +16,14 @@ import (
 )
 
 // GateName is the name of the plugin GPUCapacityGate in a KubeSchedulerConfiguration.
-const GateName = "GPUCapacityGate"
+const GateName = engine.GateName
 
 // Gate keeps pods out of the scheduling queue while no node has the cards that they ask for:
 //
 //	PostFilter    parks the pod whose attempt failed, if no node that admits it has its cards now, and it preempts nobody
 //	PreEnqueue    keeps it parked; the scheduler asks no hint of a parked pod, whatever happens to others
+//
+// Members of gangs are kept out in the same way, by Coscheduling's PostFilter, while the first of their gang is tried in their stead.
 //
 // The engine wakes it when a node may have its cards, and after five minutes the scheduler itself. So a pod of which nobody can
 // know whether it fits is never held back, and one that waits costs nothing: in a full cluster with 10 000 pods that wait, the
@@ -52,20 +52,8 @@ var (
 func NewGate(shared *engine.Engine) frameworkruntime.PluginFactory {
 	return func(_ context.Context, _ runtime.Object, handle fwk.Handle) (fwk.Plugin, error) {
 		// A profile's plugins are known once all of them are built.
-		return &Gate{engine: shared, handle: handle, admission: sync.OnceValue(func() bool { return filtersAll(handle, admissionFilters) })}, nil
+		return &Gate{engine: shared, handle: handle, admission: sync.OnceValue(func() bool { return engine.Filters(handle, admissionFilters...) })}, nil
 	}
-}
-
-// filtersAll reports whether a profile runs all of these filters.
-func filtersAll(handle fwk.Handle, filters []string) bool {
-	profile, ok := handle.(interface{ ListPlugins() *schedconfig.Plugins })
-	if !ok {
-		return false
-	}
-	enabled := profile.ListPlugins().Filter.Enabled
-	return !slices.ContainsFunc(filters, func(name string) bool {
-		return !slices.ContainsFunc(enabled, func(p schedconfig.Plugin) bool { return p.Name == name })
-	})
 }
 
 // Name returns the plugin's name.
@@ -78,8 +66,11 @@ func (*Gate) EventsToRegister(context.Context) ([]fwk.ClusterEventWithHint, erro
 
 // PreEnqueue refuses a pod that stays parked. What its user reads is what its last attempt said.
 func (g *Gate) PreEnqueue(_ context.Context, pod *v1.Pod) *fwk.Status {
-	if g.engine.Parked(pod) {
+	switch {
+	case g.engine.Parked(pod):
 		return fwk.NewStatus(fwk.UnschedulableAndUnresolvable, "no node has as many free GPUs as the pod asks for")
+	case g.engine.Gangs().Follows(pod):
+		return fwk.NewStatus(fwk.UnschedulableAndUnresolvable, "the first waiting member of its gang is tried for all of them")
 	}
 	return nil
 }

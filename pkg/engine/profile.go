@@ -1,0 +1,32 @@
+package engine
+
+import (
+	"slices"
+
+	fwk "k8s.io/kube-scheduler/framework"
+	schedconfig "k8s.io/kubernetes/pkg/scheduler/apis/config"
+)
+
+// GateName is the name of the plugin that keeps pods out of the scheduling queue for which an attempt would be in vain.
+const GateName = "GPUCapacityGate"
+
+// Gates reports whether a profile runs that plugin. It is known once all plugins of the profile are built.
+func Gates(profile fwk.Handle) bool {
+	return runsAll(profile, func(p *schedconfig.Plugins) *schedconfig.PluginSet { return &p.PreEnqueue }, GateName)
+}
+
+// Filters reports whether a profile runs all of these filters, once all its plugins are built.
+func Filters(profile fwk.Handle, names ...string) bool {
+	return runsAll(profile, func(p *schedconfig.Plugins) *schedconfig.PluginSet { return &p.Filter }, names...)
+}
+
+func runsAll(profile fwk.Handle, point func(*schedconfig.Plugins) *schedconfig.PluginSet, names ...string) bool {
+	lister, ok := profile.(interface{ ListPlugins() *schedconfig.Plugins })
+	if !ok {
+		return false
+	}
+	enabled := point(lister.ListPlugins()).Enabled
+	return !slices.ContainsFunc(names, func(name string) bool {
+		return !slices.ContainsFunc(enabled, func(p schedconfig.Plugin) bool { return p.Name == name })
+	})
+}
