@@ -186,7 +186,6 @@ func (b *Book) Take(key GroupKey, places []Place) error {
 		planned := places[i].Planned
 		planned.ID, planned.Gang = id, key
 		m.plan, m.given = &planned, planned.Rank
-		delete(g.followers, uid)
 		b.coming[uid] = m
 		b.place(m)
 		made.Members = append(made.Members, gang.Placed{Pod: uid, Node: planned.Node})

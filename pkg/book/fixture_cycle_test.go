@@ -152,7 +152,7 @@ func (b *bench) goAlone(pod *v1.Pod) string {
 		b.Barred(pod)
 		return "barred"
 	}
-	if err := b.ledger.Assume(place.Planned.Holding(pod)); err != nil {
+	if !b.assume(pod, &place.Planned) {
 		return "conflict"
 	}
 	if answer, _, _ := b.Reserved(pod, string(place.Planned.Node)); answer != AnswerGo {
@@ -163,6 +163,11 @@ func (b *bench) goAlone(pod *v1.Pod) string {
 	return "bound"
 }
 
+// assume is GPUTopology's Reserve: a pod that asks for no cards holds nothing.
+func (b *bench) assume(pod *v1.Pod, p *Planned) bool {
+	return len(p.Choice.Cards) == 0 || b.ledger.Assume(p.Holding(pod)) == nil
+}
+
 // reserve is Reserve and Permit of a planned member.
 func (b *bench) reserve(pod *v1.Pod) string {
 	b.t.Helper()
@@ -170,7 +175,7 @@ func (b *bench) reserve(pod *v1.Pod) string {
 	if planned == nil {
 		return "conflict"
 	}
-	if err := b.ledger.Assume(planned.Holding(pod)); err != nil {
+	if !b.assume(pod, planned) {
 		return "conflict"
 	}
 	answer, timeout, _ := b.Reserved(pod, string(planned.Node))

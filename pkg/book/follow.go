@@ -9,7 +9,7 @@ import (
 )
 
 // followMost is how long a member follows without being tried itself: as long as kube-scheduler leaves a pod that it could not
-// place (--pod-max-in-unschedulable-pods-duration). It is for what nobody thought of.
+// place, unless --pod-max-in-unschedulable-pods-duration says otherwise, which cannot be read here. It is for what nobody thought of.
 const followMost = 5 * time.Minute
 
 // following is a member whose lead is tried in its stead.
@@ -43,7 +43,7 @@ func (b *Book) Follow(pod *v1.Pod) bool {
 }
 
 // Follows reports whether a member still waits for its lead. It does not once it was changed itself, or has waited for long. It is
-// cheap, and may be called with the scheduling queue's lock held.
+// cheap, changes nothing, and may be called with the scheduling queue's lock held.
 func (b *Book) Follows(pod *v1.Pod) bool {
 	key, named := KeyOf(pod)
 	if !named {
@@ -57,14 +57,8 @@ func (b *Book) Follows(pod *v1.Pod) bool {
 		return false
 	}
 	f, ok := m.group.followers[uid]
-	switch {
-	case !ok:
-		return false
-	case m.group.key == key && m.group.state != nil && m.group.state.Follows(uid) && f.generation == pod.Generation && b.clock.Since(f.since) < followMost:
-		return true
-	}
-	delete(m.group.followers, uid)
-	return false
+	return ok && m.group.key == key && m.group.state != nil && m.group.state.Follows(uid) &&
+		f.generation == pod.Generation && b.clock.Since(f.since) < followMost
 }
 
 // unfollow has those members tried that follow nobody any more: one that is the lead now, or all of a gang without one. The caller

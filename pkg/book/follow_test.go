@@ -1,10 +1,12 @@
 package book
 
 import (
+	"errors"
 	"testing"
 
 	v1 "k8s.io/api/core/v1"
 
+	"github.com/gputopology/gpu-topology-scheduler/pkg/ledger"
 	"github.com/gputopology/gpu-topology-scheduler/pkg/podgroup"
 	kit "github.com/gputopology/gpu-topology-scheduler/pkg/testkit"
 )
@@ -39,6 +41,29 @@ func (b *bench) wantFollowers(pods ...*v1.Pod) {
 	for _, o := range b.store.List() {
 		if pod, ok := o.(*v1.Pod); ok && !want[pod] && b.Follows(pod) {
 			b.t.Errorf("%s follows", pod.Name)
+		}
+	}
+}
+
+// kept holds that the book knows of everybody who is kept out of the queue, unless it is about to activate pods, and that none of
+// them is a lead.
+func (b *bench) kept() {
+	b.t.Helper()
+	if len(b.outbox.pods) > 0 || len(b.host.activated) > 0 {
+		return
+	}
+	for _, o := range b.store.List() {
+		pod, ok := o.(*v1.Pod)
+		if !ok || !b.follows[pod.UID] || pod.Spec.NodeName != "" {
+			continue
+		}
+		m := b.Book.members[ledger.PodUID(pod.UID)]
+		if m == nil || m.group.state == nil || !m.group.state.Follows(m.uid()) {
+			b.t.Errorf("pod %s is kept out of the queue and follows nobody", pod.Name)
+			continue
+		}
+		if _, known := m.group.followers[m.uid()]; !known {
+			b.t.Errorf("pod %s is kept out of the queue, and would stay there if it became the lead", pod.Name)
 		}
 	}
 }
@@ -146,4 +171,86 @@ func TestFollowingIsOfOnePodForSomeTime(t *testing.T) {
 	if b.Follow(b.member("a", "stranger")) {
 		t.Error("a pod follows that the book does not know")
 	}
+}
+
+// mates is a gang of three with two members on nodes of their own, and the cluster's other node.
+func mates(t *testing.T) *bench {
+	t.Helper()
+	b := newBench(t)
+	b.node("n1", kit.N8s)
+	b.node("n2", kit.N1)
+	b.node("n3", kit.N1)
+	b.create(b.member("a", "a-0", kit.OnNode("n2")), b.member("a", "a-1", kit.OnNode("n3")))
+	return b
+}
+
+// TestFollowersOfAPlanThatCameTooLate: a mate is lost while a follower is planned, so the plan is refused. Then the lead goes.
+func TestFollowersOfAPlanThatCameTooLate(t *testing.T) {
+	b := mates(t)
+	b.group("a", 3)
+	holder := b.member("", "holder", kit.GPUs(8))
+	b.create(holder)
+	b.run()
+	lead, x, y := b.member("a", "a-2", kit.GPUs(8)), b.member("a", "a-3", kit.GPUs(4)), b.member("a", "a-4", kit.GPUs(4))
+	b.create(lead, x, y)
+	b.run()
+	b.pass(followMost / 10)
+	b.wantFollowers(x, y)
+
+	b.remove(holder)
+	half := b.member("", "half", kit.GPUs(4))
+	b.create(half)
+	b.run()
+	b.placing = func(a *Admission) ([]Place, string) {
+		b.placing = nil
+		b.NodeGone("n3")
+		return b.plan(a)
+	}
+	b.cure()
+	b.pass(followMost / 10)
+	if b.placing != nil {
+		t.Fatal("nothing was planned: the test shows nothing")
+	}
+	b.check()
+
+	b.remove(lead)
+	b.pass(followMost / 5)
+	b.remove(half)
+	b.cure()
+	b.pass(followMost / 5)
+	if bound := b.bound(x, y); bound != 2 {
+		t.Errorf("%d of 2 are bound", bound)
+	}
+	b.check()
+}
+
+// TestFollowersOfALeadWithoutCards: the gang never failed: it waits for the outcome of a follower's Binding. Who tells the book that
+// cards came free reaches it all the same.
+func TestFollowersOfALeadWithoutCards(t *testing.T) {
+	b := mates(t)
+	b.group("a", 2)
+	b.run()
+	b.host.bind = func(pod *v1.Pod) error {
+		b.ledger.Suspect(ledger.PodUID(pod.UID))
+		return errors.New("no answer")
+	}
+	x := b.member("a", "a-9", kit.GPUs(4)) // it goes alone
+	b.create(x)
+	b.run()
+	b.host.bind = func(*v1.Pod) error { return nil }
+	b.NodeGone("n3") // one more is needed
+	lead := b.member("a", "a-2")
+	b.create(lead)
+	b.offer(x) // the backoff of its error is over
+	b.run()
+	b.pass(followMost / 10)
+	b.wantFollowers(x)
+
+	b.ledger.Refute(ledger.PodUID(x.UID))
+	b.MayCureAll()
+	b.pass(followMost / 5)
+	if bound := b.bound(lead, x); bound == 0 {
+		t.Error("nobody is bound")
+	}
+	b.check()
 }

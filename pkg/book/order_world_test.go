@@ -51,7 +51,7 @@ func (w *orderWorld) wire() {
 // cure is that of the bench, in an order that depends on the seed alone.
 func (w *orderWorld) cure() {
 	for _, pod := range w.all() {
-		if pod.Spec.NodeName == "" && w.host.waiting[pod.UID] == nil && w.MayCure(pod) {
+		if pod.Spec.NodeName == "" && w.host.waiting[pod.UID] == nil && !w.follows[pod.UID] && w.MayCure(pod) {
 			w.offer(pod)
 		}
 	}

@@ -99,11 +99,11 @@ func (b *Book) endTurn(key GroupKey) {
 	b.wake()
 }
 
-// waiting are the gangs whose last plan failed.
+// waiting are the gangs whose last plan failed, or whose members wait for their lead.
 func (b *Book) waiting() map[*group]bool {
 	out := map[*group]bool{}
 	for _, g := range b.groups {
-		if g.state != nil && g.state.Failures() > 0 {
+		if g.state != nil && (g.state.Failures() > 0 || len(g.followers) > 0) {
 			out[g] = true
 		}
 	}

@@ -5,7 +5,8 @@ import "github.com/gputopology/gpu-topology-scheduler/pkg/ledger"
 // Alone reports whether pending members are scheduled like pods of no gang now; see VerdictAlone.
 func (s *State) Alone() bool { return s.alone() }
 
-// Led reports whether the pending members wait for the first of them, which plans for all: no other need be tried before that.
+// Led reports whether the pending members wait for the first of them, which plans for all: no other need be tried before that, unless
+// it is activated.
 func (s *State) Led() bool {
 	_, open := s.gate()
 	return open && !s.alone()

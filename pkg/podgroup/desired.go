@@ -38,11 +38,11 @@ type Desired struct {
 	Layout string
 	// StartTime is when the gang was first tried, nil if it was not. It is written to the second.
 	StartTime *time.Time
-	// Parked are the members that must show Reason because no scheduling cycle ever did it.
+	// Parked are the members that must show Reason because no scheduling cycle did it.
 	Parked []ParkedPod
 }
 
-// ParkedPod is a pod that was never tried.
+// ParkedPod is a pod that was not tried since the reason is what it is.
 type ParkedPod struct {
 	Namespace, Name string
 	UID             types.UID

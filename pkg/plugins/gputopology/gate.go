@@ -48,7 +48,7 @@ var (
 )
 
 // NewGate returns the factory of GPUCapacityGate for a process whose state is shared. In a profile without GPUTopology, or without one
-// of the filters NodeAffinity, NodeUnschedulable and TaintToleration, it does nothing.
+// of the filters NodeAffinity, NodeUnschedulable and TaintToleration, it parks nobody.
 func NewGate(shared *engine.Engine) frameworkruntime.PluginFactory {
 	return func(_ context.Context, _ runtime.Object, handle fwk.Handle) (fwk.Plugin, error) {
 		// A profile's plugins are known once all of them are built.
