@@ -21,6 +21,7 @@ type known struct {
 	d     *dimensions
 	bars  [][]uint8
 	seen  []version
+	refs  []ledger.Ref
 	nodes []placement.Node
 	// fabric is what the nodes' positions were taken from; placed says that they were.
 	fabric *topology.Fabric
@@ -69,13 +70,13 @@ func (k *known) fit(infos []fwk.NodeInfo) {
 			return
 		}
 	}
-	k.nodes, k.seen = k.nodes[:len(infos)], k.seen[:len(infos)]
+	k.nodes, k.seen, k.refs = k.nodes[:len(infos)], k.seen[:len(infos)], k.refs[:len(infos)]
 }
 
 func (k *known) rebuild(infos []fwk.NodeInfo) {
 	width := k.d.len()
 	amounts := make([]int64, 2*width*len(infos))
-	k.nodes, k.seen, k.placed = make([]placement.Node, len(infos)), make([]version, len(infos)), false
+	k.nodes, k.seen, k.refs, k.placed = make([]placement.Node, len(infos)), make([]version, len(infos)), make([]ledger.Ref, len(infos)), false
 	for i, info := range infos {
 		k.seen[i] = outdated
 		k.nodes[i] = placement.Node{
@@ -83,6 +84,15 @@ func (k *known) rebuild(infos []fwk.NodeInfo) {
 		}
 		amounts = amounts[2*width:]
 	}
+}
+
+// cards returns the ledger's state of the i-th node.
+func (k *known) cards(l *ledger.Ledger, i int) *ledger.NodeGPUAllocation {
+	if cards := k.refs[i].Node(); cards != nil {
+		return cards
+	}
+	k.refs[i] = l.Ref(k.nodes[i].Name)
+	return k.refs[i].Node()
 }
 
 // locate gives the nodes their positions in the fabric.

@@ -60,10 +60,10 @@ type survey struct {
 func (s *survey) survey(f *topology.Fabric, infos []fwk.NodeInfo) []placement.Node {
 	s.fit(infos)
 	s.locate(f)
-	cards := s.plugin.engine.Ledger()
+	l := s.plugin.engine.Ledger()
 	for i, info := range infos {
 		n := &s.nodes[i]
-		now := version{generation: info.GetGeneration(), cards: cards.Node(n.Name)}
+		now := version{generation: info.GetGeneration(), cards: s.cards(l, i)}
 		if s.seen[i] != now {
 			s.read(info, now.cards, n)
 			s.seen[i] = now
