@@ -41,6 +41,8 @@ type Planner struct {
 	speeds   speeds
 	fixed    []fixed
 	defaults FabricRates
+	// sound are the views that need not be checked again.
+	sound sound
 }
 
 // NewPlanner returns a Planner that chooses cards with the given chooser, which it may share with others.
@@ -86,9 +88,10 @@ type layout struct {
 // Plan places the gang, or says why it cannot be placed now. An error is an *InputError for a problem that cannot be,
 // and else a bug. The problem is not changed.
 func (p *Planner) Plan(problem *Problem) (*Plan, *Rejection, error) {
-	if err := problem.check(); err != nil {
+	if err := problem.check(p.sound); err != nil {
 		return nil, nil, err
 	}
+	p.sound.keep(problem)
 	p.problem = problem
 	defer func() { p.problem = nil }()
 	p.places.reset()

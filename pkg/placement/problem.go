@@ -39,7 +39,7 @@ type Member struct {
 type Node struct {
 	// Name is the node's name, not empty and not that of another node.
 	Name ledger.NodeName
-	// View is the state of the node's cards; nil where nothing is known of them.
+	// View is the state of the node's cards, which does not change any more; nil where nothing is known of them.
 	View *allocate.View
 	// Free is what pods have left of each resource of Problem.Resources, in that resource's unit. A negative amount, of
 	// an overcommitted node, leaves no place for members that need any of the resource.
