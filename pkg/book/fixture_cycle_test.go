@@ -72,7 +72,7 @@ func (b *bench) next() bool {
 	case "conflict", "given back":
 		b.failed[first.UID] = first // an error to the scheduler, which tries again after a while
 	case "wait", "no plan":
-		if b.Follow(first) {
+		if !b.ungated && b.Follow(first) {
 			b.offer(first)
 		}
 	}

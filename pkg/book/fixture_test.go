@@ -55,6 +55,8 @@ type bench struct {
 	failed map[types.UID]*v1.Pod
 	// follows has the pods that are kept out of the queue since they wait for their lead.
 	follows map[types.UID]bool
+	// ungated is a profile without the plugin that does so.
+	ungated bool
 	// refuse, where it is set, is the filter chain: a text refuses the pod on the node.
 	refuse func(pod *v1.Pod, node string) string
 	// placing, where it is set, plans instead of plan.

@@ -20,9 +20,10 @@ type following struct {
 }
 
 // Follow has a member that could not be placed wait for the lead of its gang, which is tried in its stead: it need not be asked
-// about what happens in the cluster. False where the member is the lead, where there is none, and where the member is not what was
-// tried. It ends when the book activates the pod, which it does with all that a plan, a change of the group, or the end of the
-// lead makes worth a try.
+// about what happens in the cluster. False where the member is the lead, where the gang has none, since it is incomplete, starting, or
+// its members go alone, and where the book knows another specification than the one that was tried. It ends when the book activates
+// the pod, which it does with all that a plan, a change of the group, or the end of the lead makes worth a try, when the pod is
+// changed, and after followMost.
 func (b *Book) Follow(pod *v1.Pod) bool {
 	key, named := KeyOf(pod)
 	if !named {

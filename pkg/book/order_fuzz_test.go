@@ -142,6 +142,7 @@ func newOrderWorld(t *testing.T, seed uint64) *orderWorld {
 		bench: newBench(t), test: t, rng: rng, planner: placement.NewPlanner(allocate.NewChooser()), up: map[string]bool{},
 		shown: map[string]podgroup.Group{}, hasty: rng.IntN(2) == 0, whole: map[gang.GroupUID]bool{},
 	}
+	w.ungated = seed%2 == 0
 	w.wire()
 	return w
 }

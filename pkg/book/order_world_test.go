@@ -164,7 +164,7 @@ func (w *orderWorld) restart() {
 	old, pods := w.bench, w.all()
 	w.bench = newBench(old.t)
 	w.clock.SetTime(old.clock.Now())
-	w.uids = old.uids
+	w.uids, w.ungated = old.uids, old.ungated
 	w.wire()
 	for _, name := range slices.Sorted(maps.Keys(w.up)) {
 		w.node(name, kit.N8s)

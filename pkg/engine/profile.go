@@ -10,7 +10,8 @@ import (
 // GateName is the name of the plugin that keeps pods out of the scheduling queue for which an attempt would be in vain.
 const GateName = "GPUCapacityGate"
 
-// Gates reports whether a profile runs that plugin. It is known once all plugins of the profile are built.
+// Gates reports whether a profile runs that plugin. It is known once all plugins of the profile are built. A profile that cannot be
+// asked does not: then nobody is kept out of the queue.
 func Gates(profile fwk.Handle) bool {
 	return runsAll(profile, func(p *schedconfig.Plugins) *schedconfig.PluginSet { return &p.PreEnqueue }, GateName)
 }

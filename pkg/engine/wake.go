@@ -84,12 +84,13 @@ func (e *Engine) wake(ctx context.Context, handle fwk.Handle) {
 		if _, member := book.KeyOf(pod); pod.Spec.NodeName != "" || member && !members {
 			continue
 		}
+		if cards, instances := request.FromPodForeign(pod); cards == 0 && len(instances) == 0 {
+			continue
+		}
 		if e.parking.has(ledger.PodUID(pod.UID)) || e.book.Follows(pod) {
 			continue // it is woken by what came free, or its gang's first member is
 		}
-		if cards, instances := request.FromPodForeign(pod); cards > 0 || len(instances) > 0 {
-			waiting[pod.Namespace+"/"+pod.Name] = pod
-		}
+		waiting[pod.Namespace+"/"+pod.Name] = pod
 	}
 	e.book.MayCureAll()
 	handle.Activate(logger, waiting)

@@ -5,8 +5,10 @@
 // The time for that is taken from the cycles. Where the heap may grow by at least some MiB, whatever is alive, a small process
 // collects less often and a large one as often as before:
 //
-//	next collection at max(2 x live, live + room)
+//	next collection at about max(2 x live, live + room), never above 5 x live
 //
-// The process is larger by room at most. Who sets GOGC, the runtime's own knob, has decided otherwise: then nothing is done.
+// The runtime's only knob is a percentage, which is set anew after each collection. Where much more is alive after one than after
+// the collection before, as when a large cluster is listed, the old percentage stands until then: that is what the bound is for. The
+// process is larger by about room at most once it has started. Who sets GOGC, the runtime's own knob, has decided otherwise: then nothing is done.
 // GOMEMLIMIT stands beside it: near that limit the runtime collects more often, whatever the room.
 package headroom

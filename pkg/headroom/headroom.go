@@ -16,10 +16,8 @@ const (
 
 	// doubled is the runtime's own target, in percent of the live heap.
 	doubled = 100
-	// least is a live heap that no program of ours goes below, in bytes: it bounds what percent returns.
-	least = 1 << 20
-
-	liveBytes = "/gc/heap/live:bytes"
+	// most bounds the target, in percent: it stands for a while after a collection that leaves much more than the one before.
+	most = 400
 )
 
 // Keep has the heap grow by at least room bytes between collections, until stop is called, which leaves the runtime's target
@@ -52,26 +50,29 @@ func (k *keeper) adjust() {
 	if k.stopped.Load() {
 		return
 	}
-	if p := percent(live(), k.room); p != k.last {
+	if p := percent(marked(), k.room); p != k.last {
 		k.last = p
 		k.set(p)
 	}
-	// The next collection finds this dead. What holds pointers never shares a block with others, which might live.
+	// The next collection that begins finds this dead. What holds pointers never shares a block with others, which might live.
 	runtime.AddCleanup(new(*byte), (*keeper).adjust, k)
 }
 
-// live returns the bytes that the last collection found alive, 0 before the first.
-func live() uint64 {
-	sample := []metrics.Sample{{Name: liveBytes}}
-	metrics.Read(sample)
-	return sample[0].Value.Uint64()
+// marked returns the bytes that the runtime's target is a percentage of: those that the last collection found alive, 0 before the
+// first, and the stacks and globals that it looked through.
+func marked() (bytes uint64) {
+	samples := []metrics.Sample{{Name: "/gc/heap/live:bytes"}, {Name: "/gc/scan/stack:bytes"}, {Name: "/gc/scan/globals:bytes"}}
+	metrics.Read(samples)
+	for _, s := range samples {
+		bytes += s.Value.Uint64()
+	}
+	return bytes
 }
 
-// percent returns the target by which a heap with that much alive grows by room, or doubles where that is more.
-func percent(live, room uint64) int {
-	live = max(live, least)
-	if room <= live {
-		return doubled
+// percent returns the target by which the heap grows by room, or doubles where that is more, as far as most allows.
+func percent(marked, room uint64) int {
+	if marked == 0 {
+		return most
 	}
-	return int(float64(room) / float64(live) * 100)
+	return int(min(max(float64(room)/float64(marked)*100, doubled), most))
 }

@@ -11,14 +11,15 @@ import (
 	"github.com/gputopology/gpu-topology-scheduler/pkg/topology"
 )
 
-// sound are the views of the last problem's nodes. A view does not change once it is published, so one that was found to be sound
-// is not looked at again.
+// sound are the views of the last problem's nodes. A view that a planner was given does not change (Node.View), so one that was found
+// to be sound is not looked at again.
 type sound []*allocate.View
 
 func (s sound) has(i int, v *allocate.View) bool { return i < len(s) && s[i] == v }
 
 // keep remembers the views of a problem that was checked.
 func (s *sound) keep(p *Problem) {
+	clear(*s) // those of nodes that are gone are not kept
 	*s = slices.Grow((*s)[:0], len(p.Nodes))[:len(p.Nodes)]
 	for i := range p.Nodes {
 		(*s)[i] = p.Nodes[i].View

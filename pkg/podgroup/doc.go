@@ -30,6 +30,6 @@
 // # Parked pods
 //
 // A scheduling cycle writes the condition of the pod that it tried, but members whose gang is not complete are never
-// tried. The Writer shows the reason on them, once it has stood for a second. It reads the pod first and writes for
+// tried, nor are those for whom the first of their gang is. The Writer shows the reason on them, once it has stood for a second. It reads the pod first and writes for
 // exactly that version, so that a pod which was bound in between is never shown as waiting.
 package podgroup

@@ -7,7 +7,7 @@
 //
 //	no-decision   no scheduler: a process that binds every pod it sees to the next free node. What the API server allows.
 //	default       our binary with the default plugins alone: the scheduler that Kubernetes ships. Pods without gangs. Both this
-//	              and in-tree collect garbage as that one does, when the heap has doubled (GOGC=100).
+//	              and in-tree collect garbage when the heap has doubled (GOGC=100), as kube-scheduler does.
 //	in-tree       the same with gate GenericWorkload: its own gang plugin. PodGroups of scheduling.k8s.io/v1beta1.
 //	crd           our plugins, the configuration that ships. PodGroups of scheduling.x-k8s.io/v1alpha1.
 //	crd-flat      the same without NCCLTopology: gangs are planned as if all nodes were equally far from each other.
