@@ -24,42 +24,40 @@ type following struct {
 // its members go alone, and where the book knows another specification than the one that was tried. It ends when the book activates
 // the pod, which it does with all that a plan, a change of the group, or the end of the lead makes worth a try, when the pod is
 // changed, and after followMost.
-func (b *Book) Follow(pod *v1.Pod) bool {
-	key, named := KeyOf(pod)
-	if !named {
-		return false
-	}
-	uid := ledger.PodUID(pod.UID)
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	m := b.members[uid]
-	if m == nil || m.group.key != key || m.group.state == nil || m.pod.Generation != pod.Generation || !m.group.state.Follows(uid) {
-		return false
-	}
-	if m.group.followers == nil {
-		m.group.followers = map[ledger.PodUID]following{}
-	}
-	m.group.followers[uid] = following{b.clock.Now(), pod.Generation}
-	return true
+func (b *Book) Follow(pod *v1.Pod) (follows bool) {
+	b.follower(pod, func(g *group, m *member) {
+		if m.pod.Generation != pod.Generation {
+			return
+		}
+		if g.followers == nil {
+			g.followers = map[ledger.PodUID]following{}
+		}
+		g.followers[m.uid()], follows = following{b.clock.Now(), pod.Generation}, true
+	})
+	return follows
 }
 
 // Follows reports whether a member still waits for its lead. It does not once it was changed itself, or has waited for long. It is
 // cheap, changes nothing, and may be called with the scheduling queue's lock held.
-func (b *Book) Follows(pod *v1.Pod) bool {
+func (b *Book) Follows(pod *v1.Pod) (follows bool) {
+	b.follower(pod, func(g *group, m *member) {
+		f, known := g.followers[m.uid()]
+		follows = known && f.generation == pod.Generation && b.clock.Since(f.since) < followMost
+	})
+	return follows
+}
+
+// follower calls f, with mu held, for a pod that may follow: a pending member of the gang that it names, and not the lead.
+func (b *Book) follower(pod *v1.Pod, f func(*group, *member)) {
 	key, named := KeyOf(pod)
 	if !named {
-		return false
+		return
 	}
-	uid := ledger.PodUID(pod.UID)
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	m := b.members[uid]
-	if m == nil {
-		return false
-	}
-	f, ok := m.group.followers[uid]
-	return ok && m.group.key == key && m.group.state != nil && m.group.state.Follows(uid) &&
-		f.generation == pod.Generation && b.clock.Since(f.since) < followMost
+	b.with(pod, func(g *group, m *member) {
+		if g.key == key && g.state.Follows(m.uid()) {
+			f(g, m)
+		}
+	})
 }
 
 // unfollow has those members tried that follow nobody any more: one that is the lead now, or all of a gang without one. The caller

@@ -8,7 +8,7 @@
 //	next collection at about max(2 x live, live + room), never above 5 x live
 //
 // The runtime's only knob is a percentage, which is set anew after each collection. Where much more is alive after one than after
-// the collection before, as when a large cluster is listed, the old percentage stands until then: that is what the bound is for. The
-// process is larger by about room at most once it has started. Who sets GOGC, the runtime's own knob, has decided otherwise: then nothing is done.
+// the collection before, as when a large cluster is listed, the old percentage stands until it is set anew: that is what the bound is
+// for. The process is larger by about room at most once it has started. Who sets GOGC has decided otherwise: then nothing is done.
 // GOMEMLIMIT stands beside it: near that limit the runtime collects more often, whatever the room.
 package headroom
