@@ -3,7 +3,6 @@ package placement
 import (
 	"errors"
 	"fmt"
-	"slices"
 	"strconv"
 
 	"github.com/gputopology/gpu-topology-scheduler/pkg/allocate"
@@ -11,23 +10,8 @@ import (
 	"github.com/gputopology/gpu-topology-scheduler/pkg/topology"
 )
 
-// sound are the views of the last problem's nodes. A view that a planner was given does not change (Node.View), so one that was found
-// to be sound is not looked at again.
-type sound []*allocate.View
-
-func (s sound) has(i int, v *allocate.View) bool { return i < len(s) && s[i] == v }
-
-// keep remembers the views of a problem that was checked.
-func (s *sound) keep(p *Problem) {
-	clear(*s) // those of nodes that are gone are not kept
-	*s = slices.Grow((*s)[:0], len(p.Nodes))[:len(p.Nodes)]
-	for i := range p.Nodes {
-		(*s)[i] = p.Nodes[i].View
-	}
-}
-
 // check returns an *InputError where the problem cannot be.
-func (p *Problem) check(known sound) error {
+func (p *Problem) check(known *facts) error {
 	switch {
 	case p.Need < 1:
 		return &InputError{Field: "need", Value: strconv.Itoa(p.Need), Reason: "must be 1 or more"}
@@ -148,7 +132,7 @@ func (p *Problem) checkMembers() error {
 	return nil
 }
 
-func (p *Problem) checkNode(i int, known sound) error {
+func (p *Problem) checkNode(i int, known *facts) error {
 	n := &p.Nodes[i]
 	if n.Name == "" {
 		return &InputError{Field: fmt.Sprintf("nodes[%d].name", i), Reason: "a node has a name"}
@@ -166,7 +150,7 @@ func (p *Problem) checkNode(i int, known sound) error {
 			return n.fault(i, "bars", strconv.Itoa(int(bar)), fmt.Sprintf("there are %d bars", len(p.Bars)))
 		}
 	}
-	if n.View == nil || known.has(i, n.View) {
+	if n.View == nil || known.sound(i, n.View) {
 		return nil
 	}
 	if err := n.View.Check(); err != nil {

@@ -85,3 +85,32 @@ func BenchmarkPlanFabric(b *testing.B) {
 		})
 	}
 }
+
+// BenchmarkPlanNext plans one small gang after the other on a large cluster: between two plans four nodes have changed, as
+// those of the last gang have.
+func BenchmarkPlanNext(b *testing.B) {
+	const members, changed = 8, 4
+	for _, nodes := range []int{1000, 10000} {
+		b.Run(fmt.Sprintf("%dx4GPU/nodes=%d", members, nodes), func(b *testing.B) {
+			p := &placement.Problem{
+				Group: "ns/a", Resources: []string{"cpu", "memory", "pods"}, Need: members, Members: membersOf("a", 0, members, 0),
+				Roles: []placement.Role{{Name: "worker", Request: whole(4), Needs: []int64{8000, 32 << 30, 1}}},
+				Nodes: occupied(b, nodes, false),
+			}
+			inFabric(p, false)
+			planner := placement.NewPlanner(allocate.NewChooser())
+			at := 0
+			b.ReportAllocs()
+			for b.Loop() {
+				if _, rej, err := planner.Plan(p); err != nil || rej != nil {
+					b.Fatalf("rejection %v, error %v", rej, err)
+				}
+				for range changed {
+					view := *p.Nodes[at].View
+					p.Nodes[at].View = &view
+					at = (at + 1) % nodes
+				}
+			}
+		})
+	}
+}

@@ -61,17 +61,6 @@ func (p *places) onCards(a *ask, v *allocate.View, limit int) int {
 	return min(limit, got.count)
 }
 
-// onNode returns how many members of the class the node holds, at most limit.
-func (p *places) onNode(c *class, n *Node, limit int) int {
-	if !c.admits(n) {
-		return 0
-	}
-	if limit = c.within(n.Free, limit); limit == 0 {
-		return 0
-	}
-	return p.onCards(&c.ask, n.View, limit)
-}
-
 // ring returns the bottleneck of the best ring over all cards that so many members get on the node; 0 where the ask is
 // not for whole cards alone, or one card is no ring.
 func (p *places) ring(a *ask, v *allocate.View, count int) topology.Bandwidth {

@@ -41,8 +41,8 @@ type Planner struct {
 	speeds   speeds
 	fixed    []fixed
 	defaults FabricRates
-	// sound are the views that need not be checked again.
-	sound sound
+	// facts are what is known of the nodes from the last problem.
+	facts facts
 }
 
 // NewPlanner returns a Planner that chooses cards with the given chooser, which it may share with others.
@@ -88,10 +88,10 @@ type layout struct {
 // Plan places the gang, or says why it cannot be placed now. An error is an *InputError for a problem that cannot be,
 // and else a bug. The problem is not changed.
 func (p *Planner) Plan(problem *Problem) (*Plan, *Rejection, error) {
-	if err := problem.check(p.sound); err != nil {
+	if err := problem.check(&p.facts); err != nil {
 		return nil, nil, err
 	}
-	p.sound.keep(problem)
+	p.facts.keep(problem)
 	p.problem = problem
 	defer func() { p.problem = nil }()
 	p.places.reset()
@@ -166,9 +166,24 @@ func (p *Planner) countAll() {
 		c := &p.class[k]
 		limit := min(len(c.members), p.problem.Need)
 		for i := range n {
-			p.count[k][i] = int32(p.places.onNode(c, &p.problem.Nodes[i], limit))
+			p.count[k][i] = int32(p.onNode(c, i, limit))
 		}
 	}
+}
+
+// onNode returns how many members of the class the node holds, at most limit.
+func (p *Planner) onNode(c *class, i, limit int) int {
+	n := &p.problem.Nodes[i]
+	if !c.admits(n) {
+		return 0
+	}
+	if c.way == plainCards {
+		limit = min(limit, int(p.facts.nodes[i].free)/c.cards)
+	}
+	if limit = c.within(n.Free, limit); limit == 0 || c.way == plainCards {
+		return limit
+	}
+	return p.places.onCards(&c.ask, n.View, limit)
 }
 
 // alone returns how many members of each class the domain at hand holds if it holds nothing else, at most all of the

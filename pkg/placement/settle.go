@@ -5,22 +5,46 @@ import (
 )
 
 // best returns the domain of layer k, from one to before another, that holds want members at the least cost, and that
-// cost: with the wider domains around it up to the root's layer, which is root. -1 if none holds them.
+// cost: with the wider domains around it up to the root's layer, which is root. -1 if none holds them. A domain that costs
+// more already by what is known without looking into it is not looked into.
 func (z *knapsack) best(k, from, to, want, root int) (int, cost) {
 	at, least := -1, never
 	for d := from; d < to; d++ {
-		c := z.least(k, d, want)
-		if c == never {
+		if z.capacity(k, d) < z.room(k, want) {
 			continue
 		}
+		around := cost(0)
 		for outer := k + 1; outer < root; outer++ {
-			c += z.own(outer, int(z.tree.layers[outer].of[z.tree.layers[k].first[d]]))
+			around += z.own(outer, int(z.tree.layers[outer].of[z.tree.layers[k].first[d]]))
 		}
+		if at >= 0 && k > 0 && around+z.floor(k, d, want) >= least {
+			continue
+		}
+		c := z.least(k, d, want) + around
 		if c < least || c == least && k == 0 && c < never && z.free[d] < z.free[at] {
 			at, least = d, c
 		}
 	}
 	return at, least
+}
+
+// floor returns what want members in domain d of layer k cost at least: its own cost, and of each narrower layer as many
+// domains as would do if each held as much as the largest.
+func (z *knapsack) floor(k, d, want int) cost {
+	c := z.own(k, d)
+	for j := range k {
+		rest, largest := want, 1
+		from, to := z.tree.inside(k, d, j)
+		for part := from; part < to; part++ {
+			if n := z.capacityPlain(j, part); z.tree.layers[j].used[part] {
+				rest -= n
+			} else {
+				largest = max(largest, n)
+			}
+		}
+		c += z.domains[j] * cost((max(0, rest)+largest-1)/largest)
+	}
+	return c
 }
 
 // holds returns the first of the domains that holds want members, -1 if none does.
@@ -90,13 +114,12 @@ func (p *Planner) prepare(c *class, root, domain int, members []int, held func(n
 		if i < 0 {
 			continue
 		}
-		n := &p.problem.Nodes[i]
 		z.held[s] = int32(min(want, held(i)))
 		switch {
 		case c.way == noCards || c.way == oneShare:
 			z.free[s] = z.held[s]
-		case n.View != nil:
-			z.free[s] = int32(n.View.Free.Len())
+		default:
+			z.free[s] = p.facts.nodes[i].free
 		}
 	}
 	z.slice, z.sliceAt = 1, 0

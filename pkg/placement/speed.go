@@ -4,66 +4,56 @@ import (
 	"math"
 	"slices"
 
+	"github.com/gputopology/gpu-topology-scheduler/pkg/allocate"
 	"github.com/gputopology/gpu-topology-scheduler/pkg/topology"
 )
 
 // unlimited is the speed of a node that does not limit a ring.
 const unlimited topology.Bandwidth = math.MaxInt64
 
-// speeds knows how fast a ring runs in and out of nodes, for members of one class at one level. Thousands of nodes are of
-// few kinds, that is, have cards in the same state and as many NICs.
+// speeds knows how fast a ring runs in and out of nodes, for members of one class at one level.
 type speeds struct {
-	kinds map[speedKind]int32
-	// kindOf is the kind of each slot; rates are those of each kind by the number of members less one, as far as it
-	// holds any, and most is that number.
+	// kindOf is the kind of each slot; rates are those of each kind by the number of members less one, as far as a slot of
+	// the kind holds any.
 	kindOf []int32
 	rates  [][]topology.Bandwidth
 }
 
-type speedKind struct {
-	shape [32]byte
-	free  topology.GPUSet
-	nics  int
-}
-
-// learn sorts the slots into kinds and computes their rates for members of the class in a gang that spans layer root.
+// learn computes the rates of the slots' kinds for members of the class in a gang that spans layer root.
 func (p *Planner) learn(c *class, root int) {
 	y, t, held := &p.speeds, &p.tree, p.knap.held
-	y.kinds = map[speedKind]int32{}
-	y.kindOf = append(y.kindOf[:0], make([]int32, len(held))...)
-	y.rates = y.rates[:0]
+	y.kindOf = slices.Grow(y.kindOf[:0], len(held))[:len(held)]
+	y.rates = slices.Grow(y.rates[:0], len(p.facts.kinds))[:len(p.facts.kinds)]
+	for k := range y.rates {
+		y.rates[k] = y.rates[k][:0]
+	}
 	level := t.layers[root].level
-	rates := p.rates()
 	for s, most := range held {
 		if most == 0 {
-			continue
+			continue // its kind is not read
 		}
-		v := p.problem.Nodes[t.slots[s].node].View
-		key := speedKind{}
-		if v != nil && v.Topology != nil {
-			key.shape, key.free = v.Topology.Shape().Fingerprint(), v.Free
-			if level > topology.LevelNVLink {
-				key.nics = max(1, NICs(v.Topology))
-			}
-		}
-		kind, ok := y.kinds[key]
-		if !ok {
-			kind = int32(len(y.rates))
-			y.kinds[key] = kind
-			y.rates = append(y.rates, nil)
-		}
-		y.kindOf[s] = kind
-		for m := len(y.rates[kind]) + 1; m <= int(most); m++ {
-			rate := p.places.ring(&c.ask, v, m)
-			if rate == 0 {
-				rate = unlimited
-			}
-			if edge := rates.Edge(level, key.nics); edge > 0 {
-				rate = min(rate, edge)
-			}
-			y.rates[kind] = append(y.rates[kind], rate)
+		i := t.slots[s].node
+		k := p.facts.nodes[i].kind
+		y.kindOf[s] = k
+		for m := len(y.rates[k]) + 1; m <= int(most); m++ {
+			y.rates[k] = append(y.rates[k], p.rateOf(c, level, p.problem.Nodes[i].View, k, m))
 		}
 	}
+}
+
+// rateOf is how fast the ring runs with m members on a node of the kind, which has that view.
+func (p *Planner) rateOf(c *class, level topology.Level, v *allocate.View, k int32, m int) topology.Bandwidth {
+	rate, nics := p.places.ring(&c.ask, v, m), 0
+	if rate == 0 {
+		rate = unlimited
+	}
+	if level > topology.LevelNVLink {
+		nics = p.facts.kinds[k].nics
+	}
+	if edge := p.rates().Edge(level, nics); edge > 0 {
+		rate = min(rate, edge)
+	}
+	return rate
 }
 
 // values returns the different rates, ascending.

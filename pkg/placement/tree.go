@@ -26,6 +26,14 @@ type tree struct {
 	layerOf [maxLayers]int
 	// first and last are the slots of the running part of the gang that are farthest apart, -1 for none.
 	first, last int
+	// nodes are those that the slots and layers were made from, by their index; empty where something else is in them too.
+	nodes []stand
+}
+
+// stand is where one node of a problem stands.
+type stand struct {
+	name     ledger.NodeName
+	position int
 }
 
 // slot is a node of the problem, or only the place of a running member on another node, whose index is -1.
@@ -48,9 +56,16 @@ func (l *layer) domains() int { return len(l.first) - 1 }
 // span returns the slots of a domain.
 func (l *layer) span(d int) (first, end int) { return int(l.first[d]), int(l.first[d+1]) }
 
-// build makes the tree of a problem with a fabric.
+// build makes the tree of a problem with a fabric. What it is made of seldom changes from one problem to the next; then all
+// of it stays but for the marks.
 func (t *tree) build(p *Problem) error {
-	t.fabric = p.Fabric
+	if t.fabric == p.Fabric && t.sameNodes(p) {
+		for k := range t.layers {
+			clear(t.layers[k].near)
+		}
+		return nil
+	}
+	t.fabric, t.nodes = p.Fabric, t.nodes[:0]
 	if err := t.fill(p); err != nil {
 		return err
 	}
@@ -61,7 +76,26 @@ func (t *tree) build(p *Problem) error {
 		}
 	}
 	t.cut()
+	if len(p.Placed) == 0 {
+		for i := range p.Nodes {
+			t.nodes = append(t.nodes, stand{p.Nodes[i].Name, p.Nodes[i].Position})
+		}
+	}
 	return nil
+}
+
+// sameNodes reports whether the tree was made of the problem's nodes alone. Names of nodes that did not change are the same
+// string, so comparing them reads no memory but that of the problem.
+func (t *tree) sameNodes(p *Problem) bool {
+	if len(p.Placed) > 0 || len(p.Nodes) == 0 || len(t.nodes) != len(p.Nodes) {
+		return false
+	}
+	for i := range t.nodes {
+		if n := &p.Nodes[i]; t.nodes[i].position != n.Position || t.nodes[i].name != n.Name {
+			return false
+		}
+	}
+	return true
 }
 
 // fill gives out the slots.

@@ -11,7 +11,7 @@ import (
 )
 
 // maxSurveys is for how many kinds of gangs what is known of the nodes is kept. A cluster runs jobs of few shapes; a survey
-// takes about 300 bytes a node.
+// takes about 350 bytes a node.
 const maxSurveys = 4
 
 // known is what the nodes offer to gangs whose roles ask for the same. It is brought up to date node by node: one is read
@@ -23,6 +23,8 @@ type known struct {
 	seen  []version
 	refs  []ledger.Ref
 	nodes []placement.Node
+	// index is where each node stands in nodes.
+	index map[ledger.NodeName]int
 	// fabric is what the nodes' positions were taken from; placed says that they were.
 	fabric *topology.Fabric
 	placed bool
@@ -62,23 +64,29 @@ func sameRole(a, b *role) bool {
 	return sameAsk(a.pod, b.pod)
 }
 
-// fit makes the entries those of the given nodes, in their order.
+// fit makes the entries those of the given nodes, in their order. The scheduler never gives two nodes one generation, so the
+// name is compared only where the generation is another one.
 func (k *known) fit(infos []fwk.NodeInfo) {
+	if len(infos) != len(k.nodes) {
+		k.rebuild(infos)
+		return
+	}
 	for i, info := range infos {
-		if i >= len(k.nodes) || string(k.nodes[i].Name) != info.Node().Name {
+		if k.seen[i].generation != info.GetGeneration() && string(k.nodes[i].Name) != info.Node().Name {
 			k.rebuild(infos)
 			return
 		}
 	}
-	k.nodes, k.seen, k.refs = k.nodes[:len(infos)], k.seen[:len(infos)], k.refs[:len(infos)]
 }
 
 func (k *known) rebuild(infos []fwk.NodeInfo) {
 	width := k.d.len()
 	amounts := make([]int64, 2*width*len(infos))
 	k.nodes, k.seen, k.refs, k.placed = make([]placement.Node, len(infos)), make([]version, len(infos)), make([]ledger.Ref, len(infos)), false
+	k.index = make(map[ledger.NodeName]int, len(infos))
 	for i, info := range infos {
 		k.seen[i] = outdated
+		k.index[ledger.NodeName(info.Node().Name)] = i
 		k.nodes[i] = placement.Node{
 			Name: ledger.NodeName(info.Node().Name), Free: amounts[:width:width], Total: amounts[width : 2*width : 2*width],
 		}

@@ -94,7 +94,8 @@ func (f *fixture) problemNodes(t *rapid.T, a *book.Admission, infos []fwk.NodeIn
 	if err != nil {
 		t.Fatal(err)
 	}
-	problem, _ := f.problem(a, roles, at, infos)
+	s, problem, _ := f.problem(a, roles, at, infos)
+	s.honourAll()
 	out := append([]placement.Node(nil), problem.Nodes...)
 	for i := range out {
 		out[i].Free = append([]int64(nil), out[i].Free...)

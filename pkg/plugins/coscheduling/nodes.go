@@ -53,13 +53,16 @@ type survey struct {
 	stale  map[string]bool
 	// interconnect is what the gang requires of a node, "" for nothing.
 	interconnect string
+	// honoured are the nodes whose nominated pods were asked for, by index.
+	honoured []bool
 }
 
 // survey returns what the gang may use. The nodes are those of the scheduler's snapshot, whose assumed pods are counted;
-// members that are planned and not assumed yet, and nominated pods, are subtracted.
+// members that are planned and not assumed yet are subtracted. What nominated pods were promised is not: see honour.
 func (s *survey) survey(f *topology.Fabric, infos []fwk.NodeInfo) []placement.Node {
 	s.fit(infos)
 	s.locate(f)
+	s.honoured = make([]bool, len(infos))
 	l := s.plugin.engine.Ledger()
 	for i, info := range infos {
 		n := &s.nodes[i]
@@ -68,7 +71,7 @@ func (s *survey) survey(f *topology.Fabric, infos []fwk.NodeInfo) []placement.No
 			s.read(info, now.cards, n)
 			s.seen[i] = now
 		}
-		if s.adjust(info, n) {
+		if s.adjust(n) {
 			s.seen[i] = outdated
 		}
 	}
@@ -146,7 +149,7 @@ func (s *survey) amounts(info fwk.NodeInfo, n *placement.Node) {
 }
 
 // adjust takes into account what holds for this gang now, and reports whether that changed the node.
-func (s *survey) adjust(info fwk.NodeInfo, n *placement.Node) bool {
+func (s *survey) adjust(n *placement.Node) bool {
 	if bar := s.barOf(n.Name); bar != 0 {
 		n.Roles, n.Bars = 0, s.bars[bar]
 		return true
@@ -155,20 +158,59 @@ func (s *survey) adjust(info fwk.NodeInfo, n *placement.Node) bool {
 		n.Roles, n.Bars = 0, s.bars[barInterconnect]
 		return true
 	}
+	if len(s.coming) == 0 {
+		return false
+	}
+	coming := s.coming[n.Name]
+	for k, amount := range coming {
+		n.Free[k] -= amount
+	}
+	return coming != nil
+}
+
+// honourPlan has the nodes of a plan keep what nominated pods were promised there, and reports whether that changed any: then
+// the plan was made of what is not there.
+func (s *survey) honourPlan(made *placement.Plan) bool {
 	changed := false
-	if len(s.coming) > 0 {
-		for k, amount := range s.coming[n.Name] {
-			n.Free[k] -= amount
+	for i := range made.Assignments {
+		if s.honour(s.index[made.Assignments[i].Node]) {
 			changed = true
 		}
 	}
-	if nominated := s.plugin.handle.NominatedPodsForNode(info.Node().Name); len(nominated) > 0 {
-		changed = true
-		if !s.reserveFor(nominated, n) {
-			n.Roles, n.Bars = 0, s.bars[barNominated]
+	return changed
+}
+
+// honourAll does so for all nodes.
+func (s *survey) honourAll() bool {
+	changed := false
+	for i := range s.nodes {
+		if s.honour(i) {
+			changed = true
 		}
 	}
 	return changed
+}
+
+// honour takes off a node what nominated pods were promised there, unless it was done. To ask for them takes two locks of the
+// scheduling queue, so it is done for the nodes that a plan would use, and for all only before a gang is refused.
+func (s *survey) honour(i int) bool {
+	n := &s.nodes[i]
+	if s.honoured[i] {
+		return false
+	}
+	s.honoured[i] = true
+	if n.Roles == 0 {
+		return false
+	}
+	nominated := s.plugin.handle.NominatedPodsForNode(string(n.Name))
+	if len(nominated) == 0 {
+		return false
+	}
+	s.seen[i] = outdated
+	if !s.reserveFor(nominated, n) {
+		n.Roles, n.Bars = 0, s.bars[barNominated]
+	}
+	return true
 }
 
 // reserveFor takes off the node what pods of no lower priority were promised there by preemption. It is false where one of

@@ -22,6 +22,9 @@ import (
 	"github.com/gputopology/gpu-topology-scheduler/pkg/tracing"
 )
 
+// maxDetours is how many plans are made again for promises on the nodes that they would use, before all nodes are asked.
+const maxDetours = 3
+
 // plan finds places for the members and takes their cards. It returns nil, nil when it did; a status when the member's cycle
 // ends here; an error alone when the cluster or the gang changed under it, so that another try may succeed.
 func (p *Plugin) plan(ctx context.Context, state fwk.CycleState, pod *v1.Pod, a *book.Admission, nodes []fwk.NodeInfo) (*fwk.Status, error) {
@@ -94,16 +97,38 @@ func (p *Plugin) search(a *book.Admission, roles []*role, at []int, infos []fwk.
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for round := 0; ; round++ {
-		problem, short := p.problem(a, roles, at, infos)
+		s, problem, short := p.problem(a, roles, at, infos)
 		if short == "" {
-			made, rejection, err := p.planner.Plan(problem)
+			made, rejection, err := p.planAround(s, problem)
 			if err != nil || rejection == nil {
 				return made, "", problem, err
 			}
 			short = rejection.String()
+		} else {
+			s.honourAll()
 		}
 		if round > 0 || !p.catchUp(infos) {
 			return nil, short, problem, nil
+		}
+	}
+}
+
+// planAround plans the gang around what nominated pods were promised. Few nodes have any, so a plan is made first, and made
+// again where it would use what is promised.
+func (p *Plugin) planAround(s *survey, problem *placement.Problem) (*placement.Plan, *placement.Rejection, error) {
+	for try := 1; ; try++ {
+		made, rejection, err := p.planner.Plan(problem)
+		if err != nil {
+			return nil, nil, err
+		}
+		if made == nil || try > maxDetours {
+			if !s.honourAll() {
+				return made, rejection, nil
+			}
+			continue
+		}
+		if !s.honourPlan(made) {
+			return made, nil, nil
 		}
 	}
 }
@@ -151,8 +176,9 @@ func (p *Plugin) catchUp(infos []fwk.NodeInfo) bool {
 	return changed
 }
 
-// problem describes the gang and the cluster. The second result says what the PodGroup's minResources lack, "" for nothing.
-func (p *Plugin) problem(a *book.Admission, roles []*role, at []int, infos []fwk.NodeInfo) (*placement.Problem, string) {
+// problem describes the gang and the cluster, whose nodes are those of the survey. The last result says what the PodGroup's
+// minResources lack, "" for nothing.
+func (p *Plugin) problem(a *book.Admission, roles []*role, at []int, infos []fwk.NodeInfo) (*survey, *placement.Problem, string) {
 	s := &survey{
 		known: p.knownFor(roles), plugin: p, a: a, turn: p.book.Withheld(), lead: a.Candidates[0].Pod, priority: priorityOf(a),
 		stale: p.engine.StaleNodes(), interconnect: a.Wish.Interconnect,
@@ -176,9 +202,9 @@ func (p *Plugin) problem(a *book.Admission, roles []*role, at []int, infos []fwk
 	problem.Fabric, problem.Placed = f, p.fixed(f, a.Mates, roles)
 	asked.describe(problem, allowCrossZone)
 	if fault != "" {
-		return problem, fault
+		return s, problem, fault
 	}
-	return problem, s.lacks(infos, problem.Nodes)
+	return s, problem, s.lacks(infos, problem.Nodes)
 }
 
 // lacks compares the PodGroup's minResources with what is free on the nodes that admit any role, and what the gang's own
