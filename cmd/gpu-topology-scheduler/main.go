@@ -10,6 +10,7 @@ import (
 	"k8s.io/kubernetes/cmd/kube-scheduler/app"
 
 	_ "github.com/gputopology/gpu-topology-scheduler/pkg/apis/config" // makes plugin args known to the configuration decoder
+	"github.com/gputopology/gpu-topology-scheduler/pkg/command"
 	"github.com/gputopology/gpu-topology-scheduler/pkg/engine"
 	"github.com/gputopology/gpu-topology-scheduler/pkg/headroom"
 	"github.com/gputopology/gpu-topology-scheduler/pkg/introspect"
@@ -24,14 +25,13 @@ func main() {
 	headroom.KeepUnless(os.LookupEnv, headroom.Default)
 	state := introspect.DefaultAddress
 	shared := engine.New(engine.Options{StateAddress: &state})
-	cmd := app.NewSchedulerCommand(
+	cmd := command.New("gpu-topology-scheduler", shared.Binds,
 		app.WithPlugin(gputopology.Name, gputopology.New(shared)),
 		app.WithPlugin(gputopology.GateName, gputopology.NewGate(shared)),
 		app.WithPlugin(coscheduling.Name, coscheduling.New(shared)),
 		app.WithPlugin(nccltopology.Name, nccltopology.New(shared)),
 		app.WithPlugin(topologyspread.Name, topologyspread.New(shared)),
 	)
-	cmd.Use = "gpu-topology-scheduler"
 	addFlags(cmd, &state)
 	preflight.Wrap(cmd, shared.Elects)
 	os.Exit(cli.Run(cmd))

@@ -80,6 +80,13 @@ func (p *pace) queued() bool {
 	return p.open > bindsQueued
 }
 
+// Binds reports whether any Binding is open, those of gangs included whose first member is on its way.
+func (e *Engine) Binds() bool {
+	e.pace.mu.Lock()
+	defer e.pace.mu.Unlock()
+	return e.pace.open > 0
+}
+
 // Leads says that so many members of a gang will be bound once the member is. Led must follow, whatever becomes of the member; it
 // may be called for any pod and any number of times.
 func (e *Engine) Leads(uid ledger.PodUID, followers int) {

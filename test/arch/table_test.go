@@ -151,6 +151,19 @@ var table = map[string]rule{
 		tests: testLibraries,
 		why:   "it sets a property of the process that links it, and knows nothing of what the process does",
 	},
+	"pkg/announce": {
+		imports: slices.Concat(apiTypes, []string{"k8s.io/client-go/tools/events", "k8s.io/kubernetes/pkg/scheduler/framework"}),
+		tests:   cluster,
+		why:     "it holds events back and knows nothing of what they say; whether Bindings are open it is told by a function",
+	},
+	"pkg/command": {
+		imports: slices.Concat(client, []string{
+			"github.com/spf13/cobra", "k8s.io/apiserver/pkg/server", "k8s.io/component-base/...",
+			"k8s.io/kubernetes/cmd/kube-scheduler/app/...", "k8s.io/kubernetes/pkg/scheduler", "pkg/announce",
+		}),
+		tests: slices.Concat(cluster, []string{"github.com/spf13/pflag"}),
+		why:   "it is kube-scheduler's command for any plugins: no engine, no plugin",
+	},
 	"pkg/introspect": {
 		tests: testLibraries,
 		why:   "it serves values: a client links the wire types and none of the scheduler, and what it serves cannot be changed through it",
@@ -237,7 +250,7 @@ var table = map[string]rule{
 	"cmd/gpu-topology-scheduler": {
 		imports: []string{
 			"github.com/spf13/cobra", "k8s.io/component-base/...", "k8s.io/kubernetes/cmd/kube-scheduler/app",
-			"pkg/apis/config", "pkg/engine", "pkg/headroom", "pkg/introspect", "pkg/plugins/...", "pkg/preflight",
+			"pkg/apis/config", "pkg/command", "pkg/engine", "pkg/headroom", "pkg/introspect", "pkg/plugins/...", "pkg/preflight",
 		},
 		tests: cluster,
 		why:   "main registers plugins, sets the process up and nothing more",

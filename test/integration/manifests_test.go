@@ -147,6 +147,12 @@ func TestShippedManifests(t *testing.T) {
 	for _, reason := range []string{"Scheduled", "FailedScheduling", "Preempted"} {
 		c.waitEvent(t, reason, "")
 	}
+	for _, pod := range []string{"gpu", "share", "cpu", "large"} {
+		want := map[string]int{"large": 0, "gpu": 1, "share": 1, "cpu": 1}[pod]
+		if n, err := c.countEvents(t.Context(), "Scheduled", pod); n != want || err != nil {
+			t.Errorf("%d events say that pod %s is scheduled, want %d (error %v)", n, pod, want, err)
+		}
+	}
 	c.checkLease(t)
 
 	log, err := os.ReadFile(c.schedulerLog())

@@ -1,0 +1,221 @@
+package announce
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"testing"
+	"testing/synctest"
+
+	"pgregory.net/rapid"
+)
+
+// crowd are callers of one Line, by the order in which they came.
+type crowd struct {
+	line   *Line
+	busy   bool
+	came   int
+	leave  map[int]chan struct{}
+	cancel map[int]context.CancelFunc
+	events chan report
+	// in are those that are through, in the order of their turns; out are those whose context ended.
+	in, out, done []int
+}
+
+type report struct {
+	who int
+	err error
+}
+
+func newCrowd() *crowd {
+	c := &crowd{leave: map[int]chan struct{}{}, cancel: map[int]context.CancelFunc{}, events: make(chan report, 100000)}
+	c.line = NewLine(func() bool { return c.busy })
+	return c
+}
+
+// settle waits until nobody moves any more and notes what happened.
+func (c *crowd) settle() {
+	synctest.Wait()
+	had := len(c.in)
+	defer func() { slices.Sort(c.in[had:]) }() // those who were let through at one time may say so in any order
+	for {
+		select {
+		case e := <-c.events:
+			if e.err != nil {
+				c.out = append(c.out, e.who)
+			} else {
+				c.in = append(c.in, e.who)
+			}
+		default:
+			return
+		}
+	}
+}
+
+// come has n more callers enter, one after the other.
+func (c *crowd) come(n int) {
+	for range n {
+		who := c.came
+		c.came++
+		ctx, cancel := context.WithCancel(context.Background())
+		leave := make(chan struct{})
+		c.leave[who], c.cancel[who] = leave, cancel
+		go func() {
+			defer cancel()
+			err := c.line.Enter(ctx)
+			c.events <- report{who, err}
+			if err == nil {
+				<-leave
+				c.line.Leave()
+			}
+		}()
+		c.settle()
+	}
+}
+
+// writing are those that are through and have not left.
+func (c *crowd) writing() []int {
+	return slices.DeleteFunc(slices.Clone(c.in), func(who int) bool { return slices.Contains(c.done, who) })
+}
+
+func (c *crowd) end(who int) {
+	close(c.leave[who])
+	c.done = append(c.done, who)
+	c.settle()
+}
+
+// clear ends all that is left.
+func (c *crowd) clear() {
+	c.busy = false
+	for len(c.writing()) > 0 {
+		c.end(c.writing()[0])
+	}
+}
+
+func TestLineOneAtATimeBehindBindings(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCrowd()
+		c.busy = true
+		c.come(40)
+		if got := c.writing(); !slices.Equal(got, []int{0}) {
+			t.Fatalf("while Bindings are open %v write, want the first alone", got)
+		}
+		c.end(0)
+		if got := c.writing(); !slices.Equal(got, []int{1}) {
+			t.Fatalf("after the first %v write, want the second alone", got)
+		}
+		c.busy = false
+		c.end(1)
+		if got := c.writing(); len(got) != abreast {
+			t.Fatalf("when no Binding is open %d write, want %d", len(got), abreast)
+		}
+		c.busy = true
+		c.end(2)
+		if got := c.writing(); len(got) != abreast-1 {
+			t.Fatalf("when Bindings are open again %d write, want the %d that had begun", len(got), abreast-1)
+		}
+		c.clear()
+		if len(c.done) != 40 {
+			t.Fatalf("%d of 40 wrote", len(c.done))
+		}
+	})
+}
+
+// TestLinePatience: a burst that does not end cannot make events pile up without bound.
+func TestLinePatience(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const few = 20
+		c := newCrowd()
+		c.busy, c.line.patience = true, few
+		c.come(few + 1)
+		if got := c.writing(); len(got) != 1 {
+			t.Fatalf("%d write before patience ends, want 1", len(got))
+		}
+		c.come(1)
+		if got := c.writing(); len(got) != 2 {
+			t.Fatalf("%d write when one more than patience waits, want 2: the one too many goes at once", len(got))
+		}
+		c.clear()
+	})
+}
+
+// TestLineWhoGivesUp: a caller whose context ends takes no turn with it.
+func TestLineWhoGivesUp(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCrowd()
+		c.busy = true
+		c.come(3)
+		c.cancel[1]()
+		c.settle()
+		if !slices.Equal(c.out, []int{1}) {
+			t.Fatalf("%v gave up, want the second", c.out)
+		}
+		c.end(0)
+		if got := c.writing(); !slices.Equal(got, []int{2}) {
+			t.Fatalf("%v write, want the third", got)
+		}
+		c.clear()
+	})
+}
+
+func TestLineErrorIsTheContexts(t *testing.T) {
+	line := NewLine(func() bool { return true })
+	if err := line.Enter(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	why := errors.New("the process ends")
+	ctx, cancel := context.WithCancelCause(t.Context())
+	cancel(why)
+	if err := line.Enter(ctx); !errors.Is(err, why) {
+		t.Fatalf("error %v, want %v", err, why)
+	}
+}
+
+// TestLineRandom: whoever comes, leaves and gives up, and whenever Bindings are open, turns come in order, no more write than may,
+// and nobody waits while nobody writes.
+func TestLineRandom(t *testing.T) {
+	rapid.Check(t, func(rt *rapid.T) {
+		steps := rapid.SliceOfN(rapid.IntRange(0, 9), 1, 60).Draw(rt, "steps")
+		who := rapid.SliceOfN(rapid.IntRange(0, 1000), len(steps), len(steps)).Draw(rt, "who")
+		fault := ""
+		synctest.Test(t, func(*testing.T) {
+			c := newCrowd()
+			defer c.clear()
+			for i, step := range steps {
+				before := len(c.writing())
+				switch writing := c.writing(); {
+				case step < 4:
+					c.come(1 + who[i]%3)
+				case step < 7 && len(writing) > 0:
+					c.end(writing[who[i]%len(writing)])
+				case step == 7 && c.came > 0:
+					c.cancel[who[i]%c.came]()
+					c.settle()
+				case step >= 8:
+					c.busy = !c.busy
+				}
+				now := len(c.writing())
+				waiting := c.came - len(c.in) - len(c.out)
+				switch {
+				case !slices.IsSorted(c.in):
+					fault = fmt.Sprintf("step %d: turns in the order %v", i, c.in)
+				case now > abreast || c.busy && now > max(before, behind):
+					fault = fmt.Sprintf("step %d: %d write, %d did before, busy %v", i, now, before, c.busy)
+				case now == 0 && waiting > 0:
+					fault = fmt.Sprintf("step %d: %d wait and nobody writes", i, waiting)
+				}
+				if fault != "" {
+					return
+				}
+			}
+			c.clear()
+			if len(c.done)+len(c.out) != c.came {
+				fault = fmt.Sprintf("%d came, %d wrote, %d gave up", c.came, len(c.done), len(c.out))
+			}
+		})
+		if fault != "" {
+			rt.Fatal(fault)
+		}
+	})
+}
