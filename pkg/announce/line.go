@@ -1,9 +1,9 @@
 package announce
 
 import (
-	"container/list"
 	"context"
 	"fmt"
+	"slices"
 	"sync"
 )
 
@@ -21,10 +21,9 @@ type Line struct {
 	patience int
 
 	mu sync.Mutex
-	// writing is how many are through and not done, waiting are those that are not through, as chan struct{} that is closed
-	// when they are.
+	// writing is how many are through and not done; waiting has for each that is not, in order, what is closed when it is.
 	writing int
-	waiting list.List
+	waiting []chan struct{}
 }
 
 // NewLine returns a Line with nobody in it. busy is called with the Line's lock held, whenever one comes or is done.
@@ -34,7 +33,7 @@ func NewLine(busy func() bool) *Line { return &Line{busy: busy, patience: patien
 func (l *Line) Enter(ctx context.Context) error {
 	turn := make(chan struct{})
 	l.mu.Lock()
-	at := l.waiting.PushBack(turn)
+	l.waiting = append(l.waiting, turn)
 	l.admit()
 	l.mu.Unlock()
 	select {
@@ -48,7 +47,8 @@ func (l *Line) Enter(ctx context.Context) error {
 	case <-turn:
 		return nil // at the same moment: its turn counts
 	default:
-		l.waiting.Remove(at)
+		at := slices.Index(l.waiting, turn)
+		l.waiting = slices.Delete(l.waiting, at, at+1)
 		return fmt.Errorf("wait for Bindings: %w", context.Cause(ctx))
 	}
 }
@@ -63,16 +63,16 @@ func (l *Line) Leave() {
 
 // admit lets through who may go. It is called with mu held.
 func (l *Line) admit() {
-	for l.waiting.Len() > 0 && l.writing < l.most() {
-		turn, _ := l.waiting.Remove(l.waiting.Front()).(chan struct{})
-		close(turn)
+	for len(l.waiting) > 0 && l.writing < l.most() {
+		close(l.waiting[0])
+		l.waiting = l.waiting[1:]
 		l.writing++
 	}
 }
 
 // most is how many events may be written at a time now.
 func (l *Line) most() int {
-	if l.waiting.Len() <= l.patience && l.busy() {
+	if len(l.waiting) <= l.patience && l.busy() {
 		return behind
 	}
 	return abreast

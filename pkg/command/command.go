@@ -1,8 +1,3 @@
-// Package command is the scheduler's command: kube-scheduler's own, with out-of-tree plugins and with events that are written
-// behind Bindings (package announce).
-//
-// It exists because app.NewSchedulerCommand sets the scheduler up and runs it in one step, and what events go through can be
-// changed only between the two. app.Setup and app.Run are upstream's; the flags are the same, which a test compares.
 package command
 
 import (
@@ -57,9 +52,12 @@ its profiles', which the file given by --config describes, beside other schedule
 	for _, set := range sets.FlagSets {
 		cmd.Flags().AddFlagSet(set)
 	}
-	width, _, _ := term.TerminalSize(cmd.OutOrStdout()) // 0 where there is no terminal: lines are not wrapped
+	width, _, err := term.TerminalSize(cmd.OutOrStdout())
+	if err != nil {
+		width = 0 // no terminal: lines are not wrapped
+	}
 	cliflag.SetUsageAndHelpFunc(cmd, *sets, width)
-	if err := cmd.MarkFlagFilename("config", "yaml", "yml", "json"); err != nil {
+	if err = cmd.MarkFlagFilename("config", "yaml", "yml", "json"); err != nil {
 		klog.Background().Error(err, "No completion of file names")
 	}
 	return cmd

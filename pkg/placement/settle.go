@@ -115,11 +115,8 @@ func (p *Planner) prepare(c *class, root, domain int, members []int, held func(n
 			continue
 		}
 		z.held[s] = int32(min(want, held(i)))
-		switch {
-		case c.way == noCards || c.way == oneShare:
+		if z.free[s] = p.facts.nodes[i].free; c.way == noCards || c.way == oneShare {
 			z.free[s] = z.held[s]
-		default:
-			z.free[s] = p.facts.nodes[i].free
 		}
 	}
 	z.slice, z.sliceAt = 1, 0

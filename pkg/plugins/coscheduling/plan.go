@@ -204,7 +204,8 @@ func (p *Plugin) problem(a *book.Admission, roles []*role, at []int, infos []fwk
 	if fault != "" {
 		return s, problem, fault
 	}
-	return s, problem, s.lacks(infos, problem.Nodes)
+	lacks := s.lacks(infos, problem.Nodes)
+	return s, problem, lacks
 }
 
 // lacks compares the PodGroup's minResources with what is free on the nodes that admit any role, and what the gang's own
