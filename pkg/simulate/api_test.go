@@ -80,6 +80,8 @@ func TestApplyWaitsForTheNamespace(t *testing.T) {
 		rbac + "namespaces/gpu-topology-system/rolebindings/gpu-topology-scheduler",
 		rbac + "namespaces/kube-node-lease/rolebindings/gpu-topology-scheduler-node-leases",
 		reader, reader, reader,
+		"PATCH /apis/flowcontrol.apiserver.k8s.io/v1/flowschemas/gpu-topology-scheduler",
+		"PATCH /apis/flowcontrol.apiserver.k8s.io/v1/flowschemas/gpu-topology-scheduler-leader-election",
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("requests (-want +got):\n%s", diff)

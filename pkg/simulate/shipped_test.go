@@ -39,6 +39,8 @@ func TestShippedObjects(t *testing.T) {
 		"RoleBinding gpu-topology-system/gpu-topology-scheduler",
 		"RoleBinding kube-node-lease/gpu-topology-scheduler-node-leases",
 		"RoleBinding kube-system/gpu-topology-scheduler-authentication-reader",
+		"FlowSchema /gpu-topology-scheduler",
+		"FlowSchema /gpu-topology-scheduler-leader-election",
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("objects (-want +got):\n%s", diff)

@@ -11,6 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	flowcontrolv1 "k8s.io/api/flowcontrol/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -301,7 +302,7 @@ func TestEverythingIsInTheSchedulersNamespace(t *testing.T) {
 		}
 		want := namespace
 		switch object.(type) {
-		case *corev1.Namespace, *rbacv1.ClusterRole, *rbacv1.ClusterRoleBinding:
+		case *corev1.Namespace, *rbacv1.ClusterRole, *rbacv1.ClusterRoleBinding, *flowcontrolv1.FlowSchema:
 			want = ""
 		case *rbacv1.Role, *rbacv1.RoleBinding:
 			switch meta.GetName() {
@@ -314,6 +315,33 @@ func TestEverythingIsInTheSchedulersNamespace(t *testing.T) {
 		if meta.GetNamespace() != want {
 			t.Errorf("%T %s is in namespace %q, want %q", object, meta.GetName(), meta.GetNamespace(), want)
 		}
+	}
+}
+
+// The API server queues by account: the schemas must name the one that the pods run as, and the lease's must come first.
+func TestFlowSchemasAreTheSchedulers(t *testing.T) {
+	objects := build(t, filepath.Join(root, "base"))
+	account := one[*corev1.ServiceAccount](t, objects)
+	precedence := map[string]int32{}
+	for _, object := range objects {
+		schema, ok := object.(*flowcontrolv1.FlowSchema)
+		if !ok {
+			continue
+		}
+		precedence[schema.Name] = schema.Spec.MatchingPrecedence
+		for _, rule := range schema.Spec.Rules {
+			want := []flowcontrolv1.Subject{{
+				Kind:           flowcontrolv1.SubjectKindServiceAccount,
+				ServiceAccount: &flowcontrolv1.ServiceAccountSubject{Namespace: account.Namespace, Name: account.Name},
+			}}
+			if diff := cmp.Diff(want, rule.Subjects); diff != "" {
+				t.Errorf("subjects of FlowSchema %s (-want +got):\n%s", schema.Name, diff)
+			}
+		}
+	}
+	// That of all service accounts, which an API server makes for itself, has 9000.
+	if len(precedence) != 2 || precedence[name+"-leader-election"] >= precedence[name] || precedence[name] >= 9000 {
+		t.Errorf("precedence of the FlowSchemas %v: want that of the lease before that of the rest, and both before 9000", precedence)
 	}
 }
 

@@ -77,14 +77,15 @@
 //	             half of the pods --> kill -9 --> the other half --> the replica has the lease --> its first bind
 //
 //	first bind    seconds from sync to the first bind. Our scheduler reads all bound pods from the API server in between
-//	ms/pod        from the first bind to the last, divided by the pods between; growth is its quotient of the two clusters
+//	ms/pod        from the first bind to the last, divided by the pods between; growth is its quotient of the two clusters.
+//	              2000 pods take some seconds: less would measure the garbage that listing the cluster has left in both programs
 //	memory        VmRSS and VmHWM of the process, x default in the same cluster
 //	election      seconds from the kill until the Lease names the replica as its holder: the duration of the lease that ships,
 //	              and up to a retry
 //	lead to bind  seconds from there, by acquireTime, to the first bind that follows
 //
 //	make bench-scale                                    a quarter of an hour
-//	make bench-scale BENCH_NODES=1000 BENCH_SMALL_NODES=400 BENCH_ROUNDS=1
+//	make bench-scale BENCH_NODES=1000 BENCH_SMALL_NODES=700 BENCH_ROUNDS=1
 //
 // The machine must do nothing else: five processes share it as it is.
 package main
