@@ -194,8 +194,7 @@ func (e *Engine) Early(pod *v1.Pod, r *allocate.Request, snapshot fwk.NodeInfoLi
 // outlived reports whether a node of a snapshot has a pod that the ledger knows to be gone.
 func (e *Engine) outlived(info fwk.NodeInfo) bool {
 	return slices.ContainsFunc(info.GetPods(), func(p fwk.PodInfo) bool {
-		cards, instances := request.FromPodForeign(p.GetPod())
-		if cards == 0 && len(instances) == 0 {
+		if !request.TakesCards(p.GetPod()) {
 			return false
 		}
 		_, _, holds := e.ledger.Holding(ledger.PodUID(p.GetPod().UID))

@@ -28,8 +28,7 @@ func (h *holders) seen(pod *v1.Pod) int32 {
 	if _, known := h.priorities[uid]; known {
 		return h.lowest()
 	}
-	cards, instances := request.FromPodForeign(pod)
-	holds := cards > 0 || len(instances) > 0
+	holds := request.TakesCards(pod)
 	if !holds && len(pod.Spec.ResourceClaims) > 0 { // whether they are of GPUs is found out by who charges them
 		_, _, holds = h.ledger.Holding(uid)
 	}

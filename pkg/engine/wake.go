@@ -84,7 +84,7 @@ func (e *Engine) wake(ctx context.Context, handle fwk.Handle) {
 		if _, member := book.KeyOf(pod); pod.Spec.NodeName != "" || member && !members {
 			continue
 		}
-		if cards, instances := request.FromPodForeign(pod); cards == 0 && len(instances) == 0 {
+		if !request.TakesCards(pod) {
 			continue
 		}
 		if e.parking.has(ledger.PodUID(pod.UID)) || e.book.Follows(pod) {

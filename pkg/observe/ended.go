@@ -86,10 +86,8 @@ func (o *Observer) EndedSeen(pod *v1.Pod, old bool) {
 	if freed && o.options.Freed != nil {
 		o.options.Freed()
 	}
-	if !old && pod.Status.Phase == v1.PodFailed && pod.Status.Reason == admissionFailure {
-		if cards, instances := request.FromPodForeign(pod); cards > 0 || len(instances) > 0 {
-			o.admissionFailed(pod.Spec.NodeName)
-		}
+	if !old && pod.Status.Phase == v1.PodFailed && pod.Status.Reason == admissionFailure && request.TakesCards(pod) {
+		o.admissionFailed(pod.Spec.NodeName)
 	}
 }
 

@@ -92,7 +92,7 @@ func (o *Observer) podEnded(pod *v1.Pod) {
 		o.forgetEnd(uid) // the store does not have it any more
 	}
 	if _, _, held := o.ledger.Holding(uid); !held {
-		if cards, instances := request.FromPodForeign(pod); cards == 0 && len(instances) == 0 {
+		if !request.TakesCards(pod) {
 			return
 		}
 	}

@@ -74,8 +74,7 @@ func mayHold(pod *v1.Pod) bool {
 	if _, recorded := pod.Annotations[v1alpha1.AllocationAnnotation]; recorded || claims(pod) {
 		return true
 	}
-	cards, instances := request.FromPodForeign(pod)
-	return cards > 0 || len(instances) > 0
+	return request.TakesCards(pod)
 }
 
 // claims reports whether a pod has ResourceClaims.

@@ -71,6 +71,13 @@ func FromPodForeign(pod *v1.Pod) (cards int, mig []ledger.ProfileCount) {
 	return min(cards, maxCards), mig
 }
 
+// TakesCards reports whether FromPodForeign charges the pod for anything: whether GPUs change hands with it, as far as the pod
+// itself says. What its ResourceClaims are for it does not say.
+func TakesCards(pod *v1.Pod) bool {
+	cards, instances := FromPodForeign(pod)
+	return cards > 0 || len(instances) > 0
+}
+
 func holdsForeign(pod *v1.Pod) bool {
 	for _, list := range [][]v1.Container{pod.Spec.InitContainers, pod.Spec.Containers} {
 		for i := range list {

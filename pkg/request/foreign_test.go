@@ -49,6 +49,9 @@ func TestFromPodForeign(t *testing.T) {
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
 			cards, mig := FromPodForeign(tt.pod)
+			if got, want := TakesCards(tt.pod), tt.wantCards > 0 || len(tt.wantMIG) > 0; got != want {
+				t.Errorf("takes cards: %v, want %v", got, want)
+			}
 			if cards != tt.wantCards {
 				t.Errorf("%d cards, want %d", cards, tt.wantCards)
 			}

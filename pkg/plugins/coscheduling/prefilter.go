@@ -70,7 +70,7 @@ func (p *Plugin) watchTurn(state fwk.CycleState, pod *v1.Pod) *fwk.Status {
 	if turn == nil {
 		return fwk.NewStatus(fwk.Skip)
 	}
-	if cards, instances := request.FromPodForeign(pod); cards == 0 && len(instances) == 0 {
+	if !request.TakesCards(pod) {
 		return fwk.NewStatus(fwk.Skip)
 	}
 	state.Write(cycleKey, &cycle{turn: turn, priority: corev1helpers.PodPriority(pod), created: p.book.CreatedOf(pod)})

@@ -57,8 +57,7 @@ func (p *Plugin) afterPodDeleted(_ klog.Logger, pod *v1.Pod, oldObj, _ any) (fwk
 		return engine.QueueIf(g.held && p.mayFit(pod, ended.Spec.NodeName)), nil
 	}
 	p.engine.Observer().PodChanged(ended)
-	cards, instances := request.FromPodForeign(ended)
-	held := cards > 0 || len(instances) > 0 || len(ended.Spec.ResourceClaims) > 0 // claims may have been for GPUs
+	held := request.TakesCards(ended) || len(ended.Spec.ResourceClaims) > 0 // claims may have been for GPUs
 	if _, _, still := p.engine.Ledger().Holding(ledger.PodUID(ended.UID)); still {
 		return engine.QueueIf(held), nil // preemption speaks of the end of a reservation before the pod is gone, and not again
 	}
