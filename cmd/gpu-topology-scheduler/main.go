@@ -4,7 +4,9 @@ package main
 import (
 	"os"
 
+	genericapiserver "k8s.io/apiserver/pkg/server"
 	"k8s.io/component-base/cli"
+	_ "k8s.io/component-base/logs/json/register"          // --logging-format=json
 	_ "k8s.io/component-base/metrics/prometheus/clientgo" // client and workqueue metrics
 	_ "k8s.io/component-base/metrics/prometheus/version"  // build version metric
 	"k8s.io/kubernetes/cmd/kube-scheduler/app"
@@ -25,7 +27,7 @@ func main() {
 	headroom.KeepUnless(os.LookupEnv, headroom.Default)
 	state := introspect.DefaultAddress
 	shared := engine.New(engine.Options{StateAddress: &state})
-	cmd := command.New("gpu-topology-scheduler", shared.Binds,
+	cmd := command.New("gpu-topology-scheduler", shared.BindingsOpen,
 		app.WithPlugin(gputopology.Name, gputopology.New(shared)),
 		app.WithPlugin(gputopology.GateName, gputopology.NewGate(shared)),
 		app.WithPlugin(coscheduling.Name, coscheduling.New(shared)),
@@ -33,6 +35,7 @@ func main() {
 		app.WithPlugin(topologyspread.Name, topologyspread.New(shared)),
 	)
 	addFlags(cmd, &state)
+	cmd.SetContext(genericapiserver.SetupSignalContext())
 	preflight.Wrap(cmd, shared.Elects)
 	os.Exit(cli.Run(cmd))
 }

@@ -1,16 +1,16 @@
 // Package announce writes the events of scheduling cycles behind Bindings.
 //
 // A scheduler writes two things for each pod: the Binding, for which a job waits, and an event that says so, for which nobody
-// does. To an API server they cost about the same, and kube-scheduler sends both at once: while a thousand pods are bound, half of
-// what the API server does for the scheduler is events. Here they stand in a Line. While Bindings are open one event is written at
-// a time, so events go on at the rate of a client that waits for each answer, however long the burst is and even if a Binding
-// hangs; when none is open, or too many events wait, several are. No event is dropped for that, each keeps the time at which it
-// happened, and they are written in the order in which they came.
+// does. An event costs an API server two thirds of what a Binding costs it, and kube-scheduler sends both as soon as it has them.
+// Here events pass a Limiter: while Bindings are open one is written at a time, else several, and each goes after maxDelay at the
+// latest, as it would have gone at once. So a burst of pods is bound first and announced behind, no event is dropped for it, each
+// keeps the time at which it happened, and what kube-scheduler writes in a second of a long burst is written then too.
 //
-//	Scheduler --> Framework.EventRecorder --> events.EventBroadcaster --> Sink --> Line --> API server
-//	              (replaced, see Profile)      (client-go's, its own)
+//	Scheduler --> Framework.EventRecorder --> events.EventBroadcaster --> Sink --> Limiter --> API server
+//	              (another, see WithRecorder)  (client-go's, its own)
 //
 // What a plugin says through its handle (a victim of preemption, a gang without a place) goes the usual way.
 //
-// A process that ends loses the events that still wait, as kube-scheduler loses those under way.
+// A process that ends loses the events that wait, which is what happened in the last maxDelay, beside those under way, which
+// kube-scheduler loses too.
 package announce

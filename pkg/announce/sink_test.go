@@ -72,13 +72,13 @@ func TestSinkTakesTurns(t *testing.T) {
 	for name, write := range writes {
 		t.Run(name, func(t *testing.T) {
 			n := &notebook{err: refused, written: map[string]int{}}
-			s := &Sink{EventSink: n, Line: NewLine(func() bool { return true })}
+			s := &Sink{To: n, Limiter: NewLimiter(func() bool { return true })}
 			for range 3 { // a turn that is kept would stop the second
 				if err := write(s, t.Context()); !errors.Is(err, refused) {
 					t.Fatalf("error %v, want the sink's", err)
 				}
 			}
-			if err := s.Line.Enter(t.Context()); err != nil {
+			if err := s.Limiter.Acquire(t.Context()); err != nil {
 				t.Fatal(err)
 			}
 			ended, cancel := context.WithCancel(t.Context())
@@ -97,7 +97,7 @@ func TestSinkTakesTurns(t *testing.T) {
 func TestEventsBehindBindings(t *testing.T) {
 	const pods = 50
 	n := &notebook{written: map[string]int{}, step: make(chan struct{}), wrote: make(chan struct{}, pods)}
-	broadcaster := events.NewBroadcaster(&Sink{EventSink: n, Line: NewLine(func() bool { return true })})
+	broadcaster := events.NewBroadcaster(&Sink{To: n, Limiter: NewLimiter(func() bool { return true })})
 	if err := broadcaster.StartRecordingToSinkWithContext(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -113,8 +113,8 @@ func TestEventsBehindBindings(t *testing.T) {
 	}
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	if n.most != behind {
-		t.Errorf("%d were written at a time, want %d", n.most, behind)
+	if n.most != limitBinding {
+		t.Errorf("%d were written at a time, want %d", n.most, limitBinding)
 	}
 	for i := range pods {
 		if note := fmt.Sprintf("p-%d is bound", i); n.written[note] != 1 {
@@ -137,9 +137,9 @@ type named struct{ framework.Framework }
 
 func (named) ProfileName() string { return "mine" }
 
-func TestProfileHasTheOtherRecorder(t *testing.T) {
+func TestWithRecorder(t *testing.T) {
 	recorder := &said{}
-	p := Profile(named{}, recorder)
+	p := WithRecorder(named{}, recorder)
 	p.EventRecorder().Eventf(nil, nil, v1.EventTypeNormal, "Scheduled", "Binding", "")
 	if recorder.reason != "Scheduled" || p.ProfileName() != "mine" {
 		t.Errorf("the recorder heard %q, the profile is %q", recorder.reason, p.ProfileName())

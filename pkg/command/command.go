@@ -2,10 +2,10 @@ package command
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"github.com/spf13/cobra"
-	genericapiserver "k8s.io/apiserver/pkg/server"
 	clientset "k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
@@ -22,7 +22,7 @@ import (
 	"k8s.io/klog/v2"
 	"k8s.io/kubernetes/cmd/kube-scheduler/app"
 	"k8s.io/kubernetes/cmd/kube-scheduler/app/options"
-	"k8s.io/kubernetes/pkg/scheduler"
+	"k8s.io/kubernetes/pkg/scheduler/profile"
 
 	"github.com/gputopology/gpu-topology-scheduler/pkg/announce"
 )
@@ -30,15 +30,17 @@ import (
 // informers is how the informers' metrics name this process, as kube-scheduler's do.
 const informers = "kube-scheduler"
 
-// New returns a command of the given name. busy says whether Bindings are open; it must be fast and safe for concurrent use.
+// New returns a command of the given name. It runs until its context ends, as SetContext or ExecuteContext give it, or the lease
+// is lost. busy says whether Bindings are open; it must be fast and safe for concurrent use.
 func New(name string, busy func() bool, plugins ...app.Option) *cobra.Command {
 	opts := options.NewOptions()
 	cmd := &cobra.Command{
 		Use:   name,
 		Short: "Schedule pods, with the GPUs, their links and the fabric in view",
-		Long: `A kube-scheduler with plugins for GPU clusters. It schedules the pods whose schedulerName is one of
-its profiles', which the file given by --config describes, beside other schedulers.`,
-		Args: cobra.NoArgs,
+		Long: `A kube-scheduler with plugins for GPU clusters, to run beside other schedulers. It schedules the pods whose
+schedulerName is that of one of its profiles. The file given by --config describes the profiles; without
+one there is only the default profile of kube-scheduler, which has none of the plugins.`,
+		Args: noArguments,
 		PersistentPreRunE: func(*cobra.Command, []string) error {
 			return opts.ComponentGlobalsRegistry.Set()
 		},
@@ -63,10 +65,23 @@ its profiles', which the file given by --config describes, beside other schedule
 	return cmd
 }
 
-// run runs the scheduler until a signal or the loss of its lease ends it.
+// noArguments refuses arguments but empty ones, which templates of manifests leave.
+func noArguments(cmd *cobra.Command, args []string) error {
+	for _, arg := range args {
+		if arg != "" {
+			return fmt.Errorf("argument %.64q: %s takes flags only", arg, cmd.CommandPath())
+		}
+	}
+	return nil
+}
+
+// run sets the scheduler up and runs it.
 func run(cmd *cobra.Command, opts *options.Options, busy func() bool, plugins []app.Option) error {
 	verflag.PrintAndExitIfRequested()
-	gates := opts.ComponentGlobalsRegistry.FeatureGateFor(basecompatibility.DefaultKubeComponent)
+	gates, ok := opts.ComponentGlobalsRegistry.FeatureGateFor(basecompatibility.DefaultKubeComponent).(featuregate.MutableFeatureGate)
+	if !ok {
+		return errors.New("the process has no feature gates of Kubernetes")
+	}
 	if err := logsapi.ValidateAndApply(opts.Logs, gates); err != nil {
 		return err
 	}
@@ -76,37 +91,44 @@ func run(cmd *cobra.Command, opts *options.Options, busy func() bool, plugins []
 		if opts.InformerName, err = cache.NewInformerName(informers); err != nil {
 			return err
 		}
+		defer opts.InformerName.Release()
 	}
-	ctx := genericapiserver.SetupSignalContext()
+	ctx, cancel := context.WithCancel(cmd.Context())
+	defer cancel()
 	config, sched, err := app.Setup(ctx, opts, plugins...)
 	if err != nil {
 		return err
 	}
-	if g, ok := gates.(featuregate.MutableFeatureGate); ok {
-		g.AddMetrics()
-	}
+	gates.AddMetrics()
 	opts.ComponentGlobalsRegistry.AddMetrics()
-	end, err := announceBehind(ctx, config.KubeConfig, sched, busy)
+	stop, err := announceBehind(ctx, config.KubeConfig, sched.Profiles, busy)
 	if err != nil {
 		return err
 	}
-	defer end()
+	defer stop()
 	return app.Run(ctx, config, sched)
 }
 
-// announceBehind has the scheduler's events wait for Bindings, until end is called.
-func announceBehind(ctx context.Context, config *rest.Config, sched *scheduler.Scheduler, busy func() bool) (end func(), err error) {
+// announceBehind has the events of the profiles wait for Bindings, until stop is called. The end of ctx does not stop them: until
+// the process ends, what waits is written.
+func announceBehind(ctx context.Context, config *rest.Config, profiles profile.Map, busy func() bool) (stop func(), err error) {
 	client, err := clientset.NewForConfig(config)
 	if err != nil {
 		return nil, fmt.Errorf("client of events: %w", err)
 	}
-	sink := &announce.Sink{EventSink: &events.EventSinkImpl{Interface: client.EventsV1()}, Line: announce.NewLine(busy)}
-	broadcaster := events.NewBroadcaster(sink)
+	broadcaster := events.NewBroadcaster(&announce.Sink{
+		To: &events.EventSinkImpl{Interface: client.EventsV1()}, Limiter: announce.NewLimiter(busy),
+	})
+	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	if err := broadcaster.StartRecordingToSinkWithContext(ctx); err != nil {
+		cancel()
 		return nil, fmt.Errorf("write events: %w", err)
 	}
-	for name, profile := range sched.Profiles {
-		sched.Profiles[name] = announce.Profile(profile, broadcaster.NewRecorder(scheme.Scheme, name))
+	for name, p := range profiles {
+		profiles[name] = announce.WithRecorder(p, broadcaster.NewRecorder(scheme.Scheme, name))
 	}
-	return broadcaster.Shutdown, nil
+	return func() {
+		broadcaster.Shutdown()
+		cancel()
+	}, nil
 }

@@ -80,11 +80,12 @@ func (p *pace) queued() bool {
 	return p.open > bindsQueued
 }
 
-// Binds reports whether any Binding is open, those of gangs included whose first member is on its way.
-func (e *Engine) Binds() bool {
+// BindingsOpen reports whether a Binding of GPUTopology's is open, those of gangs included whose first member is on its way, and not
+// those that Pace gave up to wait for. It is fast, and safe for concurrent use.
+func (e *Engine) BindingsOpen() bool {
 	e.pace.mu.Lock()
 	defer e.pace.mu.Unlock()
-	return e.pace.open > 0
+	return e.pace.open > e.pace.stuck
 }
 
 // Leads says that so many members of a gang will be bound once the member is. Led must follow, whatever becomes of the member; it

@@ -143,8 +143,8 @@ func TestFollowersCount(t *testing.T) {
 		{func() { e.Led("a") }, 3},
 		{func() { e.Led("b") }, 0},
 	} {
-		if step.do(); e.pace.open != step.want || len(e.pace.led) > 2 {
-			t.Errorf("step %d: %d open, want %d; %v", i, e.pace.open, step.want, e.pace.led)
+		if step.do(); e.pace.open != step.want || len(e.pace.led) > 2 || e.BindingsOpen() != (step.want > 0) {
+			t.Errorf("step %d: %d open, want %d; %v; any: %v", i, e.pace.open, step.want, e.pace.led, e.BindingsOpen())
 		}
 	}
 	if len(e.pace.led) != 0 {
@@ -177,6 +177,20 @@ func TestBindIsCounted(t *testing.T) {
 	cancel()
 	if err := <-ended; err == nil || opens() != 0 {
 		t.Errorf("%v, %d open", err, opens())
+	}
+}
+
+// TestBindingsOpen: Bindings that do not end, and are not waited for any more, do not hold anything else back either.
+func TestBindingsOpen(t *testing.T) {
+	e := New(Options{Clock: clocktesting.NewFakeClock(time.Now())})
+	e.pace.add(bindsAhead + 2)
+	e.pace.giveUp(0)
+	if e.BindingsOpen() {
+		t.Error("Bindings that were given up are open")
+	}
+	e.pace.begin()
+	if !e.BindingsOpen() {
+		t.Error("a new one beside them is not")
 	}
 }
 

@@ -7,7 +7,8 @@ import (
 	"github.com/gputopology/gpu-topology-scheduler/pkg/topology"
 )
 
-// maxKinds bounds the kinds that are kept. Thousands of nodes are of few kinds: a shape has at most 256 sets of free cards.
+// maxKinds is how many kinds are kept whatever the number of nodes. Thousands of nodes are of few kinds: a shape of 8 cards has
+// 256 sets of free ones.
 const maxKinds = 4096
 
 // kind is cards in one state, as far as speed depends on it: nodes of one kind have the same rates for every request.
@@ -38,7 +39,7 @@ func (f *facts) sound(i int, v *allocate.View) bool { return i < len(f.nodes) &&
 
 // keep learns what is new about the nodes of a problem that was checked.
 func (f *facts) keep(p *Problem) {
-	if f.known == nil || len(f.kinds) > maxKinds {
+	if f.known == nil || len(f.kinds) > max(maxKinds, 2*len(p.Nodes)) {
 		*f = facts{nodes: f.nodes[:0], known: map[kind]int32{}}
 		f.kindOf(nil) // the kind of a new entry
 	}

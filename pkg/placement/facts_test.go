@@ -11,6 +11,7 @@ import (
 	"github.com/gputopology/gpu-topology-scheduler/pkg/allocate"
 	"github.com/gputopology/gpu-topology-scheduler/pkg/ledger"
 	"github.com/gputopology/gpu-topology-scheduler/pkg/placement"
+	"github.com/gputopology/gpu-topology-scheduler/pkg/topology"
 )
 
 // nextProblem changes what a cluster may change between two plans: cards, amounts, admission, labels, nodes, what runs, and what
@@ -18,7 +19,7 @@ import (
 func nextProblem(t *rapid.T, p *placement.Problem, step int) {
 	at := rapid.IntRange(0, len(p.Nodes)-1).Draw(t, "node")
 	n := &p.Nodes[at]
-	switch rapid.IntRange(0, 11).Draw(t, "change") {
+	switch rapid.IntRange(0, 12).Draw(t, "change") {
 	case 0, 1, 2:
 		c := &cluster{ledger: ledger.New(), near: map[ledger.NodeName]bool{}}
 		d := drawNode(t, len(p.Roles))
@@ -46,6 +47,9 @@ func nextProblem(t *rapid.T, p *placement.Problem, step int) {
 		other := rapid.IntRange(0, len(p.Nodes)-1).Draw(t, "other")
 		p.Nodes = slices.Clone(p.Nodes)
 		p.Nodes[at], p.Nodes[other] = p.Nodes[other], p.Nodes[at]
+	case 11:
+		size := rapid.IntRange(0, 3).Draw(t, "slice")
+		p.Slice = placement.Slice{Size: size, Level: topology.Level(rapid.IntRange(0, int(topology.LevelCluster)).Draw(t, "of level"))}
 	default:
 		p.Need = rapid.IntRange(1, len(p.Members)).Draw(t, "need")
 	}
@@ -72,6 +76,11 @@ func TestPlannerRemembersNothingElse(t *testing.T) {
 			got, gotRejection, err := old.Plan(&problem)
 			if err != nil {
 				rt.Fatal(err)
+			}
+			if got != nil && problem.Fabric != nil && len(problem.Roles) == 1 {
+				if breach := old.FloorBreach(problem.Need); breach != "" {
+					rt.Fatalf("step %d: %s", step, breach)
+				}
 			}
 			want, wantRejection, err := placement.NewPlanner(allocate.NewChooser()).Plan(&problem)
 			if err != nil {

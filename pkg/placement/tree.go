@@ -84,8 +84,8 @@ func (t *tree) build(p *Problem) error {
 	return nil
 }
 
-// sameNodes reports whether the tree was made of the problem's nodes alone. Names of nodes that did not change are the same
-// string, so comparing them reads no memory but that of the problem.
+// sameNodes reports whether the tree was made of the problem's nodes alone. Names of nodes that did not change are usually the
+// same string, so that comparing them ends at the pointer.
 func (t *tree) sameNodes(p *Problem) bool {
 	if len(p.Placed) > 0 || len(p.Nodes) == 0 || len(t.nodes) != len(p.Nodes) {
 		return false

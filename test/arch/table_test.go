@@ -158,8 +158,8 @@ var table = map[string]rule{
 	},
 	"pkg/command": {
 		imports: slices.Concat(client, []string{
-			"github.com/spf13/cobra", "k8s.io/apiserver/pkg/server", "k8s.io/component-base/...",
-			"k8s.io/kubernetes/cmd/kube-scheduler/app/...", "k8s.io/kubernetes/pkg/scheduler", "pkg/announce",
+			"github.com/spf13/cobra", "k8s.io/component-base/...",
+			"k8s.io/kubernetes/cmd/kube-scheduler/app/...", "k8s.io/kubernetes/pkg/scheduler/profile", "pkg/announce",
 		}),
 		tests: slices.Concat(cluster, []string{"github.com/spf13/pflag"}),
 		why:   "it is kube-scheduler's command for any plugins: no engine, no plugin",
@@ -249,7 +249,7 @@ var table = map[string]rule{
 	},
 	"cmd/gpu-topology-scheduler": {
 		imports: []string{
-			"github.com/spf13/cobra", "k8s.io/component-base/...", "k8s.io/kubernetes/cmd/kube-scheduler/app",
+			"github.com/spf13/cobra", "k8s.io/apiserver/pkg/server", "k8s.io/component-base/...", "k8s.io/kubernetes/cmd/kube-scheduler/app",
 			"pkg/apis/config", "pkg/command", "pkg/engine", "pkg/headroom", "pkg/introspect", "pkg/plugins/...", "pkg/preflight",
 		},
 		tests: cluster,

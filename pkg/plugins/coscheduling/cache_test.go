@@ -2,6 +2,7 @@ package coscheduling
 
 import (
 	"fmt"
+	"slices"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -32,7 +33,7 @@ func TestSurveyFromMemory(t *testing.T) {
 		infos := append([]fwk.NodeInfo(nil), f.nodes...)
 		for step := range rapid.IntRange(1, 12).Draw(rt, "steps") {
 			i := rapid.IntRange(0, len(infos)-1).Draw(rt, "node")
-			switch rapid.SampledFrom([]string{"pod", "cordon", "gone", "promise", "cards", "nothing"}).Draw(rt, "change") {
+			switch rapid.SampledFrom([]string{"pod", "cordon", "gone", "swap", "another", "promise", "cards", "nothing"}).Draw(rt, "change") {
 			case "pod":
 				serial++
 				info := infos[i].Snapshot()
@@ -50,6 +51,18 @@ func TestSurveyFromMemory(t *testing.T) {
 			case "gone":
 				if len(infos) > 1 {
 					infos = append(infos[:i:i], infos[i+1:]...)
+				}
+			case "swap":
+				k := rapid.IntRange(0, len(infos)-1).Draw(rt, "with")
+				infos = slices.Clone(infos)
+				infos[i], infos[k] = infos[k], infos[i]
+			case "another": // one node leaves, and one that was not there comes in its place
+				for _, info := range f.nodes {
+					if !slices.ContainsFunc(infos, func(had fwk.NodeInfo) bool { return had.Node().Name == info.Node().Name }) {
+						infos = slices.Clone(infos)
+						infos[i] = info
+						break
+					}
 				}
 			case "promise":
 				f.nominated.promise(t, infos[i].Node().Name, kit.Pod("ns", "p", kit.UID("p"), kit.GPUs(int64(rapid.IntRange(1, 3).Draw(rt, "cards"))), kit.Priority(9)))

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -34,10 +35,25 @@ import (
 	kit "github.com/gputopology/gpu-topology-scheduler/pkg/testkit"
 )
 
-// quiet is a scheduling queue that nobody looks at.
-type quiet struct{}
+// activations is a scheduling queue that counts how often each pod was to be tried.
+type activations struct {
+	mu   sync.Mutex
+	pods map[string]int
+}
 
-func (quiet) Activate(klog.Logger, map[string]*v1.Pod) {}
+func (a *activations) Activate(_ klog.Logger, pods map[string]*v1.Pod) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for key := range pods {
+		a.pods[key]++
+	}
+}
+
+func (a *activations) of(pod *v1.Pod) int {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.pods[pod.Namespace+"/"+pod.Name]
+}
 
 // nominations are the pods to whom preemption promised a node.
 type nominations map[string][]fwk.PodInfo
@@ -78,6 +94,8 @@ type fixture struct {
 	paces *atomic.Int32
 	// nominated is what preemption promised.
 	nominated nominations
+	// activated is what was put into the active queue.
+	activated *activations
 	nodes     []fwk.NodeInfo
 }
 
@@ -90,7 +108,7 @@ func newFixture(t *testing.T, objects ...runtime.Object) *fixture {
 	client := fake.NewClientset(objects...)
 	factory := informers.NewSharedInformerFactory(client, 0)
 	fakeClock, paces := clocktesting.NewFakeClock(time.Unix(1000, 0)), &atomic.Int32{}
-	nominated := nominations{}
+	nominated, activated := nominations{}, &activations{pods: map[string]int{}}
 	shared := engine.New(engine.Options{Clock: paceClock{fakeClock, paces}})
 	handle, err := frameworkruntime.NewFramework(ctx, frameworkruntime.Registry{queuesort.Name: queuesort.New, defaultbinder.Name: defaultbinder.New}, &schedconfig.KubeSchedulerProfile{
 		SchedulerName: kit.SchedulerName,
@@ -99,7 +117,7 @@ func newFixture(t *testing.T, objects ...runtime.Object) *fixture {
 			Bind:      schedconfig.PluginSet{Enabled: []schedconfig.Plugin{{Name: defaultbinder.Name}}},
 		},
 	}, frameworkruntime.WithClientSet(client), frameworkruntime.WithInformerFactory(factory), frameworkruntime.WithKubeConfig(&rest.Config{Host: empty.URL}),
-		frameworkruntime.WithPodActivator(quiet{}), frameworkruntime.WithPodNominator(nominated), frameworkruntime.WithWaitingPods(frameworkruntime.NewWaitingPodsMap()))
+		frameworkruntime.WithPodActivator(activated), frameworkruntime.WithPodNominator(nominated), frameworkruntime.WithWaitingPods(frameworkruntime.NewWaitingPodsMap()))
 	if err != nil {
 		cancel()
 		t.Fatal(err)
@@ -121,7 +139,7 @@ func newFixture(t *testing.T, objects ...runtime.Object) *fixture {
 	}
 	factory.Start(ctx.Done())
 	factory.WaitForCacheSync(ctx.Done())
-	f := &fixture{Plugin: p, ctx: ctx, clock: fakeClock, paces: paces, nominated: nominated}
+	f := &fixture{Plugin: p, ctx: ctx, clock: fakeClock, paces: paces, nominated: nominated, activated: activated}
 	t.Cleanup(func() {
 		cancel()
 		if err := shared.Close(); err != nil {

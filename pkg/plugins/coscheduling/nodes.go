@@ -1,6 +1,7 @@
 package coscheduling
 
 import (
+	"fmt"
 	"slices"
 
 	v1 "k8s.io/api/core/v1"
@@ -168,16 +169,20 @@ func (s *survey) adjust(n *placement.Node) bool {
 	return coming != nil
 }
 
-// honourPlan has the nodes of a plan keep what nominated pods were promised there, and reports whether that changed any: then
-// the plan was made of what is not there.
-func (s *survey) honourPlan(made *placement.Plan) bool {
+// honourPlan has the nodes of a plan keep what nominated pods were promised there, and reports whether that took anything off
+// them: then the plan was made of what is not there.
+func (s *survey) honourPlan(made *placement.Plan) (bool, error) {
 	changed := false
 	for i := range made.Assignments {
-		if s.honour(s.index[made.Assignments[i].Node]) {
+		at, known := s.index[made.Assignments[i].Node]
+		if !known {
+			return false, fmt.Errorf("the plan uses node %.64q, which is none of the snapshot's", made.Assignments[i].Node)
+		}
+		if s.honour(at) {
 			changed = true
 		}
 	}
-	return changed
+	return changed, nil
 }
 
 // honourAll does so for all nodes.
@@ -191,8 +196,9 @@ func (s *survey) honourAll() bool {
 	return changed
 }
 
-// honour takes off a node what nominated pods were promised there, unless it was done. To ask for them takes two locks of the
-// scheduling queue, so it is done for the nodes that a plan would use, and for all only before a gang is refused.
+// honour takes off a node what nominated pods were promised there, unless it was done, and reports whether there was anything to
+// take. To ask for them takes two locks of the scheduling queue, so it is done for the nodes that a plan would use, and for all
+// only before a gang is refused.
 func (s *survey) honour(i int) bool {
 	n := &s.nodes[i]
 	if s.honoured[i] {
@@ -202,26 +208,27 @@ func (s *survey) honour(i int) bool {
 	if n.Roles == 0 {
 		return false
 	}
-	nominated := s.plugin.handle.NominatedPodsForNode(string(n.Name))
-	if len(nominated) == 0 {
-		return false
-	}
-	s.seen[i] = outdated
-	if !s.reserveFor(nominated, n) {
+	took, fits := s.reserveFor(s.plugin.handle.NominatedPodsForNode(string(n.Name)), n)
+	if !fits {
 		n.Roles, n.Bars = 0, s.bars[barNominated]
 	}
-	return true
+	if took || !fits {
+		s.seen[i] = outdated
+		return true
+	}
+	return false
 }
 
-// reserveFor takes off the node what pods of no lower priority were promised there by preemption. It is false where one of
-// them still waits for its victims to end: whatever comes free is its.
-func (s *survey) reserveFor(nominated []fwk.PodInfo, n *placement.Node) bool {
+// reserveFor takes off the node what pods of no lower priority were promised there by preemption, and reports whether there are
+// any. They do not fit where one of them still waits for its victims to end: whatever comes free is its.
+func (s *survey) reserveFor(nominated []fwk.PodInfo, n *placement.Node) (took, fits bool) {
 	amounts := make([]int64, s.d.len())
 	for _, info := range nominated {
 		pod := info.GetPod()
 		if key, member := book.KeyOf(pod); member && key == s.a.Group || corev1helpers.PodPriority(pod) < s.priority {
 			continue
 		}
+		took = true
 		s.d.fill(amounts, needsOf(pod), 1)
 		for k, amount := range amounts {
 			n.Free[k] -= amount
@@ -231,15 +238,15 @@ func (s *survey) reserveFor(nominated []fwk.PodInfo, n *placement.Node) bool {
 			continue // a request that cannot be read is refused in the pod's own cycle
 		}
 		if n.View == nil {
-			return false
+			return took, false
 		}
 		choice, rejection, err := s.plugin.engine.Chooser().Choose(n.View, asked)
 		if err != nil || rejection != nil {
-			return false
+			return took, false
 		}
 		n.View = taken(n.View, choice)
 	}
-	return true
+	return took, true
 }
 
 // taken is the view with a choice made on it taken.

@@ -127,8 +127,8 @@ func (p *Plugin) planAround(s *survey, problem *placement.Problem) (*placement.P
 			}
 			continue
 		}
-		if !s.honourPlan(made) {
-			return made, nil, nil
+		if changed, err := s.honourPlan(made); err != nil || !changed {
+			return made, nil, err
 		}
 	}
 }
@@ -204,8 +204,11 @@ func (p *Plugin) problem(a *book.Admission, roles []*role, at []int, infos []fwk
 	if fault != "" {
 		return s, problem, fault
 	}
-	lacks := s.lacks(infos, problem.Nodes)
-	return s, problem, lacks
+	if len(a.MinResources) > 0 {
+		s.honourAll() // a node that is promised as a whole counts for nothing
+	}
+	short := s.lacks(infos, problem.Nodes)
+	return s, problem, short
 }
 
 // lacks compares the PodGroup's minResources with what is free on the nodes that admit any role, and what the gang's own

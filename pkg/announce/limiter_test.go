@@ -7,18 +7,19 @@ import (
 	"slices"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"pgregory.net/rapid"
 )
 
-// crowd are callers of one Line, by the order in which they came.
+// crowd are callers of one Limiter, by the order in which they came.
 type crowd struct {
-	line   *Line
-	busy   bool
-	came   int
-	leave  map[int]chan struct{}
-	cancel map[int]context.CancelFunc
-	events chan report
+	limiter *Limiter
+	busy    bool
+	came    int
+	leave   map[int]chan struct{}
+	cancel  map[int]context.CancelFunc
+	events  chan report
 	// in are those that are through, in the order of their turns; out are those whose context ended.
 	in, out, done []int
 }
@@ -30,7 +31,7 @@ type report struct {
 
 func newCrowd() *crowd {
 	c := &crowd{leave: map[int]chan struct{}{}, cancel: map[int]context.CancelFunc{}, events: make(chan report, 100000)}
-	c.line = NewLine(func() bool { return c.busy })
+	c.limiter = NewLimiter(func() bool { return c.busy })
 	return c
 }
 
@@ -63,11 +64,11 @@ func (c *crowd) come(n int) {
 		c.leave[who], c.cancel[who] = leave, cancel
 		go func() {
 			defer cancel()
-			err := c.line.Enter(ctx)
+			err := c.limiter.Acquire(ctx)
 			c.events <- report{who, err}
 			if err == nil {
 				<-leave
-				c.line.Leave()
+				c.limiter.Release()
 			}
 		}()
 		c.settle()
@@ -93,7 +94,7 @@ func (c *crowd) clear() {
 	}
 }
 
-func TestLineOneAtATimeBehindBindings(t *testing.T) {
+func TestLimiterOneAtATimeBehindBindings(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCrowd()
 		c.busy = true
@@ -107,13 +108,13 @@ func TestLineOneAtATimeBehindBindings(t *testing.T) {
 		}
 		c.busy = false
 		c.end(1)
-		if got := c.writing(); len(got) != abreast {
-			t.Fatalf("when no Binding is open %d write, want %d", len(got), abreast)
+		if got := c.writing(); len(got) != limitIdle {
+			t.Fatalf("when no Binding is open %d write, want %d", len(got), limitIdle)
 		}
 		c.busy = true
 		c.end(2)
-		if got := c.writing(); len(got) != abreast-1 {
-			t.Fatalf("when Bindings are open again %d write, want the %d that had begun", len(got), abreast-1)
+		if got := c.writing(); len(got) != limitIdle-1 {
+			t.Fatalf("when Bindings are open again %d write, want the %d that had begun", len(got), limitIdle-1)
 		}
 		c.clear()
 		if len(c.done) != 40 {
@@ -122,26 +123,43 @@ func TestLineOneAtATimeBehindBindings(t *testing.T) {
 	})
 }
 
-// TestLinePatience: a burst that does not end cannot make events pile up without bound.
-func TestLinePatience(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		const few = 20
-		c := newCrowd()
-		c.busy, c.line.patience = true, few
-		c.come(few + 1)
-		if got := c.writing(); len(got) != 1 {
-			t.Fatalf("%d write before patience ends, want 1", len(got))
-		}
-		c.come(1)
-		if got := c.writing(); len(got) != 2 {
-			t.Fatalf("%d write when one more than patience waits, want 2: the one too many goes at once", len(got))
-		}
-		c.clear()
-	})
+// TestLimiterMaxDelay: whatever holds the limit, a burst that does not end or a write that does not, nobody waits for longer.
+func TestLimiterMaxDelay(t *testing.T) {
+	for name, busy := range map[string]bool{"Bindings stay open": true, "writes hang": false} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				c := newCrowd()
+				c.busy = busy
+				limit := limitIdle
+				if busy {
+					limit = limitBinding
+				}
+				c.come(limit + 2)
+				<-time.After(maxDelay - time.Millisecond)
+				c.settle()
+				if got := c.writing(); len(got) != limit {
+					t.Fatalf("%d write before the delay is over, want %d", len(got), limit)
+				}
+				<-time.After(time.Millisecond)
+				c.settle()
+				if got := c.writing(); len(got) != limit+2 {
+					t.Fatalf("%d write after it, want all %d", len(got), limit+2)
+				}
+				c.come(1)
+				if got := c.writing(); len(got) != limit+2 {
+					t.Fatalf("%d write, want the next to wait", len(got))
+				}
+				c.clear()
+				if len(c.done) != limit+3 {
+					t.Fatalf("%d wrote", len(c.done))
+				}
+			})
+		})
+	}
 }
 
-// TestLineWhoGivesUp: a caller whose context ends takes no turn with it.
-func TestLineWhoGivesUp(t *testing.T) {
+// TestLimiterWhoGivesUp: a caller whose context ends takes no turn with it.
+func TestLimiterWhoGivesUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCrowd()
 		c.busy = true
@@ -159,22 +177,22 @@ func TestLineWhoGivesUp(t *testing.T) {
 	})
 }
 
-func TestLineErrorIsTheContexts(t *testing.T) {
-	line := NewLine(func() bool { return true })
-	if err := line.Enter(t.Context()); err != nil {
+func TestLimiterErrorIsTheContexts(t *testing.T) {
+	limiter := NewLimiter(func() bool { return true })
+	if err := limiter.Acquire(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	why := errors.New("the process ends")
 	ctx, cancel := context.WithCancelCause(t.Context())
 	cancel(why)
-	if err := line.Enter(ctx); !errors.Is(err, why) {
+	if err := limiter.Acquire(ctx); !errors.Is(err, why) {
 		t.Fatalf("error %v, want %v", err, why)
 	}
 }
 
-// TestLineRandom: whoever comes, leaves and gives up, and whenever Bindings are open, turns come in order, no more write than may,
+// TestLimiterRandom: whoever comes, leaves and gives up, and whenever Bindings are open, turns come in order, no more write than may,
 // and nobody waits while nobody writes.
-func TestLineRandom(t *testing.T) {
+func TestLimiterRandom(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		steps := rapid.SliceOfN(rapid.IntRange(0, 9), 1, 60).Draw(rt, "steps")
 		who := rapid.SliceOfN(rapid.IntRange(0, 1000), len(steps), len(steps)).Draw(rt, "who")
@@ -200,7 +218,7 @@ func TestLineRandom(t *testing.T) {
 				switch {
 				case !slices.IsSorted(c.in):
 					fault = fmt.Sprintf("step %d: turns in the order %v", i, c.in)
-				case now > abreast || c.busy && now > max(before, behind):
+				case now > limitIdle || c.busy && now > max(before, limitBinding):
 					fault = fmt.Sprintf("step %d: %d write, %d did before, busy %v", i, now, before, c.busy)
 				case now == 0 && waiting > 0:
 					fault = fmt.Sprintf("step %d: %d wait and nobody writes", i, waiting)
