@@ -63,6 +63,7 @@ func TestEventsGoBehindBindings(t *testing.T) {
 	type bare struct{ framework.Framework }
 	profiles := profile.Map{"gpu": bare{}, "compat": bare{}}
 	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
 	stop, err := announceBehind(ctx, config, profiles, func() bool { return true })
 	if err != nil {
 		t.Fatal(err)
