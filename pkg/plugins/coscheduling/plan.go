@@ -204,28 +204,26 @@ func (p *Plugin) problem(a *book.Admission, roles []*role, at []int, infos []fwk
 	if fault != "" {
 		return s, problem, fault
 	}
-	if len(a.MinResources) > 0 {
-		s.honourAll() // a node that is promised as a whole counts for nothing
-	}
-	short := s.lacks(infos, problem.Nodes)
+	short := s.lacks(infos)
 	return s, problem, short
 }
 
 // lacks compares the PodGroup's minResources with what is free on the nodes that admit any role, and what the gang's own
-// members already have.
-func (s *survey) lacks(infos []fwk.NodeInfo, nodes []placement.Node) string {
+// members already have. A node that is promised as a whole to a nominated pod counts for nothing; no more nodes are asked than
+// make enough.
+func (s *survey) lacks(infos []fwk.NodeInfo) string {
 	for _, name := range slices.Sorted(maps.Keys(s.a.MinResources)) {
-		have := int64(0)
+		have, want := int64(0), s.a.MinResources[name]
 		for _, m := range s.a.Mates {
 			have += min(amountOf(needsOf(m.Pod), name), math.MaxInt64-have)
 		}
-		for i, info := range infos {
-			if nodes[i].Roles != 0 {
-				free := max(0, amountOf(info.GetAllocatable(), name)-amountOf(info.GetRequested(), name))
+		for i := 0; i < len(infos) && have < want; i++ {
+			if s.honour(i); s.nodes[i].Roles != 0 {
+				free := max(0, amountOf(infos[i].GetAllocatable(), name)-amountOf(infos[i].GetRequested(), name))
 				have += min(free, math.MaxInt64-have)
 			}
 		}
-		if want := s.a.MinResources[name]; have < want {
+		if have < want {
 			return fmt.Sprintf("gang %s: minResources asks for %s of %s, %s are free for it or its own", s.a.Group, amountText(name, want), name, amountText(name, have))
 		}
 	}
