@@ -9,15 +9,18 @@ import (
 )
 
 const (
-	// limitBinding is how many events are written at a time while Bindings are open, limitIdle how many else.
-	limitBinding, limitIdle = 1, 16
+	// limit is how many events are written at a time when no Binding has been open for a while: the first alone, then one more for
+	// each that was written, since between two gangs there is none open for a moment.
+	limit = 16
+	// recheck is how soon it is seen that no Binding is open any more.
+	recheck = 20 * time.Millisecond
 	// maxDelay is how long an event waits for others at the most. One that waits takes a goroutine and itself, about 10 KiB, so it
 	// bounds their memory too: to 20 MiB where 700 pods a second are bound.
 	maxDelay = 3 * time.Second
 )
 
-// Limiter lets callers through in the order in which they reach it: one at a time while busy says so, else up to limitIdle, and
-// whoever has waited for maxDelay. Safe for concurrent use.
+// Limiter lets callers through in the order in which they reach it: none while busy says so, else up to limit at a time, and whoever
+// has waited for maxDelay. Safe for concurrent use.
 type Limiter struct {
 	busy func() bool
 
@@ -25,9 +28,13 @@ type Limiter struct {
 	// writing is how many are through and not done; waiting has for each that is not, in order, what is closed when it is.
 	writing int
 	waiting []chan struct{}
+	// calm is how many were done since busy was true the last time; watching says that a look at it is due, after recheck.
+	calm     int
+	watching bool
 }
 
-// NewLimiter returns a Limiter that nobody has reached. busy is called with the Limiter's lock held, whenever one comes or is done.
+// NewLimiter returns a Limiter that nobody has reached. busy is called with the Limiter's lock held, whenever one comes or is done,
+// and every recheck while anybody waits.
 func NewLimiter(busy func() bool) *Limiter { return &Limiter{busy: busy} }
 
 // Acquire returns nil when the caller may go on; then Release must follow. An error is that of a context that ended before.
@@ -64,21 +71,33 @@ func (l *Limiter) Release() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.writing--
+	l.calm++
 	l.admit()
 }
 
-// admit lets through who may go. It is called with mu held.
+// admit lets through who may go, and sees to it that the rest is looked at again. It is called with mu held.
 func (l *Limiter) admit() {
-	for len(l.waiting) > 0 && l.writing < l.limit() {
+	for len(l.waiting) > 0 && l.writing < l.most() {
 		close(l.waiting[0])
 		l.waiting = l.waiting[1:]
 		l.writing++
 	}
+	if len(l.waiting) > 0 && !l.watching {
+		l.watching = true
+		time.AfterFunc(recheck, func() {
+			l.mu.Lock()
+			defer l.mu.Unlock()
+			l.watching = false
+			l.admit()
+		})
+	}
 }
 
-func (l *Limiter) limit() int {
+// most is how many may write at a time now.
+func (l *Limiter) most() int {
 	if l.busy() {
-		return limitBinding
+		l.calm = 0
+		return 0
 	}
-	return limitIdle
+	return min(limit, 1+l.calm)
 }

@@ -86,71 +86,80 @@ func (c *crowd) end(who int) {
 	c.settle()
 }
 
+// pass lets time pass.
+func (c *crowd) pass(d time.Duration) {
+	<-time.After(d)
+	c.settle()
+}
+
 // clear ends all that is left.
 func (c *crowd) clear() {
 	c.busy = false
-	for len(c.writing()) > 0 {
+	for c.pass(recheck); len(c.writing()) > 0; {
 		c.end(c.writing()[0])
 	}
 }
 
-func TestLimiterOneAtATimeBehindBindings(t *testing.T) {
+func TestLimiterBehindBindings(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCrowd()
 		c.busy = true
-		c.come(40)
-		if got := c.writing(); !slices.Equal(got, []int{0}) {
-			t.Fatalf("while Bindings are open %v write, want the first alone", got)
-		}
-		c.end(0)
-		if got := c.writing(); !slices.Equal(got, []int{1}) {
-			t.Fatalf("after the first %v write, want the second alone", got)
+		c.come(100)
+		c.pass(maxDelay / 2)
+		if got := c.writing(); len(got) != 0 {
+			t.Fatalf("while Bindings are open %v write", got)
 		}
 		c.busy = false
-		c.end(1)
-		if got := c.writing(); len(got) != limitIdle {
-			t.Fatalf("when no Binding is open %d write, want %d", len(got), limitIdle)
+		c.pass(recheck)
+		for most := 1; most < 2*limit; most++ {
+			if got := c.writing(); len(got) != min(limit, most) {
+				t.Fatalf("after %d that were written %d write, want %d", most-1, len(got), min(limit, most))
+			}
+			c.end(c.writing()[0])
 		}
 		c.busy = true
-		c.end(2)
-		if got := c.writing(); len(got) != limitIdle-1 {
-			t.Fatalf("when Bindings are open again %d write, want the %d that had begun", len(got), limitIdle-1)
+		c.end(c.writing()[0])
+		if got := c.writing(); len(got) != limit-1 {
+			t.Fatalf("when Bindings are open again %d write, want the %d that had begun", len(got), limit-1)
+		}
+		c.busy = false
+		c.end(c.writing()[0])
+		if got := c.writing(); len(got) != limit-2 {
+			t.Fatalf("when they are not %d write, want the %d that had begun, and no more than one", len(got), limit-2)
 		}
 		c.clear()
-		if len(c.done) != 40 {
-			t.Fatalf("%d of 40 wrote", len(c.done))
+		if len(c.done) != 100 {
+			t.Fatalf("%d of 100 wrote", len(c.done))
 		}
 	})
 }
 
-// TestLimiterMaxDelay: whatever holds the limit, a burst that does not end or a write that does not, nobody waits for longer.
+// TestLimiterMaxDelay: whatever holds the limit, a burst that does not end or writes that do not, nobody waits for longer.
 func TestLimiterMaxDelay(t *testing.T) {
 	for name, busy := range map[string]bool{"Bindings stay open": true, "writes hang": false} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				c := newCrowd()
 				c.busy = busy
-				limit := limitIdle
+				through := 1
 				if busy {
-					limit = limitBinding
+					through = 0
 				}
-				c.come(limit + 2)
-				<-time.After(maxDelay - time.Millisecond)
-				c.settle()
-				if got := c.writing(); len(got) != limit {
-					t.Fatalf("%d write before the delay is over, want %d", len(got), limit)
+				c.come(3)
+				c.pass(maxDelay - time.Millisecond)
+				if got := c.writing(); len(got) != through {
+					t.Fatalf("%d write before the delay is over, want %d", len(got), through)
 				}
-				<-time.After(time.Millisecond)
-				c.settle()
-				if got := c.writing(); len(got) != limit+2 {
-					t.Fatalf("%d write after it, want all %d", len(got), limit+2)
+				c.pass(time.Millisecond)
+				if got := c.writing(); len(got) != 3 {
+					t.Fatalf("%d write after it, want all", len(got))
 				}
 				c.come(1)
-				if got := c.writing(); len(got) != limit+2 {
+				if got := c.writing(); len(got) != 3 {
 					t.Fatalf("%d write, want the next to wait", len(got))
 				}
 				c.clear()
-				if len(c.done) != limit+3 {
+				if len(c.done) != 4 {
 					t.Fatalf("%d wrote", len(c.done))
 				}
 			})
@@ -162,13 +171,14 @@ func TestLimiterMaxDelay(t *testing.T) {
 func TestLimiterWhoGivesUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCrowd()
-		c.busy = true
 		c.come(3)
+		c.busy = true
 		c.cancel[1]()
 		c.settle()
 		if !slices.Equal(c.out, []int{1}) {
 			t.Fatalf("%v gave up, want the second", c.out)
 		}
+		c.busy = false
 		c.end(0)
 		if got := c.writing(); !slices.Equal(got, []int{2}) {
 			t.Fatalf("%v write, want the third", got)
@@ -179,9 +189,6 @@ func TestLimiterWhoGivesUp(t *testing.T) {
 
 func TestLimiterErrorIsTheContexts(t *testing.T) {
 	limiter := NewLimiter(func() bool { return true })
-	if err := limiter.Acquire(t.Context()); err != nil {
-		t.Fatal(err)
-	}
 	why := errors.New("the process ends")
 	ctx, cancel := context.WithCancelCause(t.Context())
 	cancel(why)
@@ -190,16 +197,17 @@ func TestLimiterErrorIsTheContexts(t *testing.T) {
 	}
 }
 
-// TestLimiterRandom: whoever comes, leaves and gives up, and whenever Bindings are open, turns come in order, no more write than may,
-// and nobody waits while nobody writes.
+// TestLimiterRandom: whoever comes, leaves and gives up, and whenever Bindings are open, turns come in order, nobody gets one while
+// Bindings are open but by waiting for long, no more write than may, and nobody waits while nobody writes and no Binding is open.
 func TestLimiterRandom(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
-		steps := rapid.SliceOfN(rapid.IntRange(0, 9), 1, 60).Draw(rt, "steps")
+		steps := rapid.SliceOfN(rapid.IntRange(0, 10), 1, 60).Draw(rt, "steps")
 		who := rapid.SliceOfN(rapid.IntRange(0, 1000), len(steps), len(steps)).Draw(rt, "who")
 		fault := ""
 		synctest.Test(t, func(*testing.T) {
 			c := newCrowd()
 			defer c.clear()
+			spent := time.Duration(0)
 			for i, step := range steps {
 				before := len(c.writing())
 				switch writing := c.writing(); {
@@ -210,20 +218,16 @@ func TestLimiterRandom(t *testing.T) {
 				case step == 7 && c.came > 0:
 					c.cancel[who[i]%c.came]()
 					c.settle()
-				case step >= 8:
+				case step == 8:
+					c.pass(recheck)
+					spent += recheck
+				case step > 8:
 					c.busy = !c.busy
 				}
-				now := len(c.writing())
-				waiting := c.came - len(c.in) - len(c.out)
-				switch {
-				case !slices.IsSorted(c.in):
-					fault = fmt.Sprintf("step %d: turns in the order %v", i, c.in)
-				case now > limitIdle || c.busy && now > max(before, limitBinding):
-					fault = fmt.Sprintf("step %d: %d write, %d did before, busy %v", i, now, before, c.busy)
-				case now == 0 && waiting > 0:
-					fault = fmt.Sprintf("step %d: %d wait and nobody writes", i, waiting)
+				if wrong := c.check(before, step > 8); wrong != "" {
+					fault = fmt.Sprintf("step %d: %s", i, wrong)
 				}
-				if fault != "" {
+				if fault != "" || spent > maxDelay-2*recheck {
 					return
 				}
 			}
@@ -236,4 +240,21 @@ func TestLimiterRandom(t *testing.T) {
 			rt.Fatal(fault)
 		}
 	})
+}
+
+// check says what is wrong after a step, before which so many wrote; nobody has waited for maxDelay.
+func (c *crowd) check(before int, toggled bool) string {
+	now, waiting := len(c.writing()), c.came-len(c.in)-len(c.out)
+	switch {
+	case !slices.IsSorted(c.in):
+		return fmt.Sprintf("turns in the order %v", c.in)
+	case now > limit || c.busy && now > before:
+		return fmt.Sprintf("%d write, %d did before, busy %v", now, before, c.busy)
+	case now == 0 && waiting > 0 && !c.busy && !toggled:
+		c.pass(recheck)
+		if len(c.writing()) == 0 {
+			return fmt.Sprintf("%d wait, nobody writes and no Binding is open", waiting)
+		}
+	}
+	return ""
 }

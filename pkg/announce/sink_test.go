@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"testing"
 
 	v1 "k8s.io/api/core/v1"
@@ -72,32 +73,37 @@ func TestSinkTakesTurns(t *testing.T) {
 	for name, write := range writes {
 		t.Run(name, func(t *testing.T) {
 			n := &notebook{err: refused, written: map[string]int{}}
-			s := &Sink{To: n, Limiter: NewLimiter(func() bool { return true })}
-			for range 3 { // a turn that is kept would stop the second
+			s := &Sink{To: n, Limiter: NewLimiter(func() bool { return false })}
+			for range limit + 1 { // a turn that is kept would stop the second
 				if err := write(s, t.Context()); !errors.Is(err, refused) {
 					t.Fatalf("error %v, want the sink's", err)
 				}
 			}
-			if err := s.Limiter.Acquire(t.Context()); err != nil {
-				t.Fatal(err)
-			}
+			s.Limiter.busy = func() bool { return true }
 			ended, cancel := context.WithCancel(t.Context())
 			cancel()
 			if err := write(s, ended); !errors.Is(err, context.Canceled) {
 				t.Fatalf("error %v, want that of the context", err)
 			}
-			if len(n.calls) != 3 || n.calls[0] != name {
+			if len(n.calls) != limit+1 || n.calls[0] != name {
 				t.Fatalf("calls %v", n.calls)
 			}
 		})
 	}
 }
 
-// TestEventsBehindBindings: what a recorder says of many pods while Bindings are open is written one by one, all of it, once.
+// TestEventsBehindBindings: what a recorder says of many pods while Bindings are open is written when none is, all of it, once.
 func TestEventsBehindBindings(t *testing.T) {
 	const pods = 50
 	n := &notebook{written: map[string]int{}, step: make(chan struct{}), wrote: make(chan struct{}, pods)}
-	broadcaster := events.NewBroadcaster(&Sink{To: n, Limiter: NewLimiter(func() bool { return true })})
+	var open atomic.Bool
+	open.Store(true)
+	looks := make(chan struct{}, 1<<16)
+	busy := func() bool {
+		looks <- struct{}{}
+		return open.Load()
+	}
+	broadcaster := events.NewBroadcaster(&Sink{To: n, Limiter: NewLimiter(busy)})
 	if err := broadcaster.StartRecordingToSinkWithContext(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -107,14 +113,23 @@ func TestEventsBehindBindings(t *testing.T) {
 		name := fmt.Sprintf("p-%d", i)
 		recorder.Eventf(kit.Pod("ns", name, kit.UID(name)), nil, v1.EventTypeNormal, "Scheduled", "Binding", "%s is bound", name)
 	}
+	for range pods { // each is looked at when it comes
+		<-looks
+	}
+	n.mu.Lock()
+	if len(n.calls) > 0 {
+		t.Errorf("%d events were written while Bindings were open", len(n.calls))
+	}
+	n.mu.Unlock()
+	open.Store(false)
 	for range pods {
 		n.step <- struct{}{}
 		<-n.wrote
 	}
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	if n.most != limitBinding {
-		t.Errorf("%d were written at a time, want %d", n.most, limitBinding)
+	if n.most > limit {
+		t.Errorf("%d were written at a time, want no more than %d", n.most, limit)
 	}
 	for i := range pods {
 		if note := fmt.Sprintf("p-%d is bound", i); n.written[note] != 1 {
