@@ -3,6 +3,7 @@ package announce
 import (
 	"context"
 	"fmt"
+	"math"
 	"slices"
 	"sync"
 	"time"
@@ -20,7 +21,8 @@ const (
 )
 
 // Limiter lets callers through in the order in which they reach it: none while busy says so, else up to limit at a time, and whoever
-// has waited for maxDelay. Safe for concurrent use.
+// has waited for maxDelay. Until busy says so for the first time, it lets all through at once, as kube-scheduler does: a process
+// whose profiles do not bind by GPUTopology is one. Safe for concurrent use.
 type Limiter struct {
 	busy func() bool
 
@@ -28,9 +30,10 @@ type Limiter struct {
 	// writing is how many are through and not done; waiting has for each that is not, in order, what is closed when it is.
 	writing int
 	waiting []chan struct{}
-	// calm is how many were done since busy was true the last time; watching says that a look at it is due, after recheck.
-	calm     int
-	watching bool
+	// binds says that busy was true once, calm is how many were done since it was the last time, watching that a look at it is due,
+	// after recheck.
+	binds, watching bool
+	calm            int
 }
 
 // NewLimiter returns a Limiter that nobody has reached. busy is called with the Limiter's lock held, whenever one comes or is done,
@@ -95,9 +98,12 @@ func (l *Limiter) admit() {
 
 // most is how many may write at a time now.
 func (l *Limiter) most() int {
-	if l.busy() {
-		l.calm = 0
+	switch {
+	case l.busy():
+		l.binds, l.calm = true, 0
 		return 0
+	case !l.binds:
+		return math.MaxInt
 	}
 	return min(limit, 1+l.calm)
 }

@@ -100,6 +100,18 @@ func (c *crowd) clear() {
 	}
 }
 
+// TestLimiterWithoutBindings: a scheduler that never binds by GPUTopology writes events as kube-scheduler does.
+func TestLimiterWithoutBindings(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCrowd()
+		c.come(3 * limit)
+		if got := c.writing(); len(got) != 3*limit {
+			t.Fatalf("%d write, want all %d", len(got), 3*limit)
+		}
+		c.clear()
+	})
+}
+
 func TestLimiterBehindBindings(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCrowd()
@@ -140,7 +152,7 @@ func TestLimiterMaxDelay(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				c := newCrowd()
-				c.busy = busy
+				c.limiter.binds, c.busy = true, busy
 				through := 1
 				if busy {
 					through = 0
@@ -171,6 +183,7 @@ func TestLimiterMaxDelay(t *testing.T) {
 func TestLimiterWhoGivesUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCrowd()
+		c.limiter.binds = true
 		c.come(3)
 		c.busy = true
 		c.cancel[1]()
@@ -207,6 +220,7 @@ func TestLimiterRandom(t *testing.T) {
 		synctest.Test(t, func(*testing.T) {
 			c := newCrowd()
 			defer c.clear()
+			c.limiter.binds = true
 			spent := time.Duration(0)
 			for i, step := range steps {
 				before := len(c.writing())

@@ -3,9 +3,9 @@
 // The Go runtime collects when the heap has doubled. A scheduler of a small cluster has tens of MiB alive and makes several MiB
 // of garbage for every pod, so it collects many times a second while a queue is worked off, and each time marks all that is alive.
 // The time for that is taken from the cycles. Where the heap may grow by at least some MiB, whatever is alive, a small process
-// collects less often and a large one as often as before:
+// collects less often. A large one collects somewhat more often, for less memory:
 //
-//	next collection at about max(2 x live, live + room), never above 5 x live
+//	next collection at about max(1.75 x live, live + room), never above 5 x live
 //
 // The runtime's only knob is a percentage, which is set anew after each collection. Where much more is alive after one than after
 // the collection before, as when a large cluster is listed, the old percentage stands until it is set anew: that is what the bound is

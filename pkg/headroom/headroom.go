@@ -14,8 +14,9 @@ const (
 	// Variable is the environment variable by which an operator sets the runtime's target.
 	Variable = "GOGC"
 
-	// doubled is the runtime's own target, in percent of the live heap.
-	doubled = 100
+	// least is the target of a large heap, in percent of what is alive. The runtime's own is 100. Beside 10 000 nodes a third more is
+	// alive than in kube-scheduler, cards and fabric, and a quarter of the CPU time is used: with 75 the process is no larger.
+	least = 75
 	// most bounds the target, in percent: it stands for a while after a collection that leaves much more than the one before.
 	most = 400
 )
@@ -69,10 +70,10 @@ func marked() (bytes uint64) {
 	return bytes
 }
 
-// percent returns the target by which the heap grows by room, or doubles where that is more, as far as most allows.
+// percent returns the target by which the heap grows by room, or by least where that is more, as far as most allows.
 func percent(marked, room uint64) int {
 	if marked == 0 {
 		return most
 	}
-	return int(min(max(float64(room)/float64(marked)*100, doubled), most))
+	return int(min(max(float64(room)/float64(marked)*100, least), most))
 }

@@ -19,8 +19,8 @@ func TestPercent(t *testing.T) {
 		"a quarter of the room":          {32 * mib, 128 * mib, 400},
 		"half the room":                  {64 * mib, 128 * mib, 200},
 		"the room":                       {128 * mib, 128 * mib, 100},
-		"a large heap doubles":           {400 * mib, 128 * mib, 100},
-		"no room":                        {32 * mib, 0, 100},
+		"a large heap":                   {400 * mib, 128 * mib, 75},
+		"no room":                        {32 * mib, 0, 75},
 		"more room than any machine has": {1, math.MaxUint64, 400},
 	}
 	for name, tt := range tests {
