@@ -36,16 +36,16 @@ type Limiter struct {
 	calm            int
 }
 
-// NewLimiter returns a Limiter that nobody has reached. busy is called with the Limiter's lock held, whenever one comes or is done,
-// and every recheck while anybody waits.
+// NewLimiter returns a Limiter that nobody has reached. busy is called whenever one comes or is done, and every recheck while anybody
+// waits.
 func NewLimiter(busy func() bool) *Limiter { return &Limiter{busy: busy} }
 
 // Acquire returns nil when the caller may go on; then Release must follow. An error is that of a context that ended before.
 func (l *Limiter) Acquire(ctx context.Context) error {
-	turn := make(chan struct{})
+	turn, busy := make(chan struct{}), l.busy()
 	l.mu.Lock()
 	l.waiting = append(l.waiting, turn)
-	l.admit()
+	l.admit(busy)
 	l.mu.Unlock()
 	late := time.NewTimer(maxDelay)
 	defer late.Stop()
@@ -71,16 +71,17 @@ func (l *Limiter) Acquire(ctx context.Context) error {
 
 // Release ends what Acquire began.
 func (l *Limiter) Release() {
+	busy := l.busy()
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.writing--
 	l.calm++
-	l.admit()
+	l.admit(busy)
 }
 
 // admit lets through who may go, and sees to it that the rest is looked at again. It is called with mu held.
-func (l *Limiter) admit() {
-	for len(l.waiting) > 0 && l.writing < l.most() {
+func (l *Limiter) admit(busy bool) {
+	for len(l.waiting) > 0 && l.writing < l.most(busy) {
 		close(l.waiting[0])
 		l.waiting = l.waiting[1:]
 		l.writing++
@@ -88,18 +89,19 @@ func (l *Limiter) admit() {
 	if len(l.waiting) > 0 && !l.watching {
 		l.watching = true
 		time.AfterFunc(recheck, func() {
+			busy := l.busy()
 			l.mu.Lock()
 			defer l.mu.Unlock()
 			l.watching = false
-			l.admit()
+			l.admit(busy)
 		})
 	}
 }
 
 // most is how many may write at a time now.
-func (l *Limiter) most() int {
+func (l *Limiter) most(busy bool) int {
 	switch {
-	case l.busy():
+	case busy:
 		l.binds, l.calm = true, 0
 		return 0
 	case !l.binds:

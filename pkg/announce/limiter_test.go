@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -15,7 +16,7 @@ import (
 // crowd are callers of one Limiter, by the order in which they came.
 type crowd struct {
 	limiter *Limiter
-	busy    bool
+	busy    atomic.Bool
 	came    int
 	leave   map[int]chan struct{}
 	cancel  map[int]context.CancelFunc
@@ -31,7 +32,7 @@ type report struct {
 
 func newCrowd() *crowd {
 	c := &crowd{leave: map[int]chan struct{}{}, cancel: map[int]context.CancelFunc{}, events: make(chan report, 100000)}
-	c.limiter = NewLimiter(func() bool { return c.busy })
+	c.limiter = NewLimiter(c.busy.Load)
 	return c
 }
 
@@ -94,7 +95,7 @@ func (c *crowd) pass(d time.Duration) {
 
 // clear ends all that is left.
 func (c *crowd) clear() {
-	c.busy = false
+	c.busy.Store(false)
 	for c.pass(recheck); len(c.writing()) > 0; {
 		c.end(c.writing()[0])
 	}
@@ -115,13 +116,13 @@ func TestLimiterWithoutBindings(t *testing.T) {
 func TestLimiterBehindBindings(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCrowd()
-		c.busy = true
+		c.busy.Store(true)
 		c.come(100)
 		c.pass(maxDelay / 2)
 		if got := c.writing(); len(got) != 0 {
 			t.Fatalf("while Bindings are open %v write", got)
 		}
-		c.busy = false
+		c.busy.Store(false)
 		c.pass(recheck)
 		for most := 1; most < 2*limit; most++ {
 			if got := c.writing(); len(got) != min(limit, most) {
@@ -129,12 +130,12 @@ func TestLimiterBehindBindings(t *testing.T) {
 			}
 			c.end(c.writing()[0])
 		}
-		c.busy = true
+		c.busy.Store(true)
 		c.end(c.writing()[0])
 		if got := c.writing(); len(got) != limit-1 {
 			t.Fatalf("when Bindings are open again %d write, want the %d that had begun", len(got), limit-1)
 		}
-		c.busy = false
+		c.busy.Store(false)
 		c.end(c.writing()[0])
 		if got := c.writing(); len(got) != limit-2 {
 			t.Fatalf("when they are not %d write, want the %d that had begun, and no more than one", len(got), limit-2)
@@ -152,7 +153,8 @@ func TestLimiterMaxDelay(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				c := newCrowd()
-				c.limiter.binds, c.busy = true, busy
+				c.limiter.binds = true
+				c.busy.Store(busy)
 				through := 1
 				if busy {
 					through = 0
@@ -185,13 +187,13 @@ func TestLimiterWhoGivesUp(t *testing.T) {
 		c := newCrowd()
 		c.limiter.binds = true
 		c.come(3)
-		c.busy = true
+		c.busy.Store(true)
 		c.cancel[1]()
 		c.settle()
 		if !slices.Equal(c.out, []int{1}) {
 			t.Fatalf("%v gave up, want the second", c.out)
 		}
-		c.busy = false
+		c.busy.Store(false)
 		c.end(0)
 		if got := c.writing(); !slices.Equal(got, []int{2}) {
 			t.Fatalf("%v write, want the third", got)
@@ -236,7 +238,7 @@ func TestLimiterRandom(t *testing.T) {
 					c.pass(recheck)
 					spent += recheck
 				case step > 8:
-					c.busy = !c.busy
+					c.busy.Store(!c.busy.Load())
 				}
 				if wrong := c.check(before, step > 8); wrong != "" {
 					fault = fmt.Sprintf("step %d: %s", i, wrong)
@@ -262,9 +264,9 @@ func (c *crowd) check(before int, toggled bool) string {
 	switch {
 	case !slices.IsSorted(c.in):
 		return fmt.Sprintf("turns in the order %v", c.in)
-	case now > limit || c.busy && now > before:
-		return fmt.Sprintf("%d write, %d did before, busy %v", now, before, c.busy)
-	case now == 0 && waiting > 0 && !c.busy && !toggled:
+	case now > limit || c.busy.Load() && now > before:
+		return fmt.Sprintf("%d write, %d did before, busy %v", now, before, c.busy.Load())
+	case now == 0 && waiting > 0 && !c.busy.Load() && !toggled:
 		c.pass(recheck)
 		if len(c.writing()) == 0 {
 			return fmt.Sprintf("%d wait, nobody writes and no Binding is open", waiting)

@@ -110,7 +110,7 @@ func run(cmd *cobra.Command, opts *options.Options, busy func() bool, plugins []
 }
 
 // announceBehind has the events of the profiles wait for Bindings, until stop is called. The end of ctx does not stop them: until
-// the process ends, what waits is written.
+// the process ends, which with leader election is at once, what waits is written.
 func announceBehind(ctx context.Context, config *rest.Config, profiles profile.Map, busy func() bool) (stop func(), err error) {
 	client, err := clientset.NewForConfig(config)
 	if err != nil {

@@ -1,4 +1,4 @@
-// Package headroom lets a small heap grow by a fixed amount before garbage is collected.
+// Package headroom sets how far the heap may grow before garbage is collected: a small one by a fixed amount, a large one by 75 %.
 //
 // The Go runtime collects when the heap has doubled. A scheduler of a small cluster has tens of MiB alive and makes several MiB
 // of garbage for every pod, so it collects many times a second while a queue is worked off, and each time marks all that is alive.

@@ -128,7 +128,7 @@ func (d *demo) prepare(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	d.screen.Step("Applied the %d objects of manifests/base: namespace, service account, RBAC", count)
+	d.screen.Step("Applied the %d objects of manifests/base: namespace, service account, RBAC, FlowSchemas", count)
 	if err := d.createNodes(ctx); err != nil {
 		return err
 	}

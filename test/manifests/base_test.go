@@ -337,6 +337,9 @@ func TestFlowSchemasAreTheSchedulers(t *testing.T) {
 			if diff := cmp.Diff(want, rule.Subjects); diff != "" {
 				t.Errorf("subjects of FlowSchema %s (-want +got):\n%s", schema.Name, diff)
 			}
+			if in := rule.ResourceRules[0].Namespaces; schema.Name != name && !slices.Equal(in, []string{namespace}) {
+				t.Errorf("FlowSchema %s is for leases in %v, want the scheduler's namespace", schema.Name, in)
+			}
 		}
 	}
 	// That of all service accounts, which an API server makes for itself, has 9000.

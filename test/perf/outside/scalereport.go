@@ -181,7 +181,7 @@ type scaleLimits struct {
 }
 
 // check returns all that our plugins miss in the large cluster. The growth is that of gangs: a pod of no gang is filtered and scored
-// by the scheduler's own plugins, which take longer for a node of a larger cluster, so that its time grows as the baseline's does.
+// by the scheduler's own plugins, which take longer for a node of a larger cluster, and leave garbage that takes longer to collect.
 func (l scaleLimits) check(r *ScaleReport) error {
 	singles, gangs := r.find(single, r.Large.Nodes), r.find(ours, r.Large.Nodes)
 	if singles == nil {
