@@ -20,7 +20,11 @@ func (p *Process) ready(ctx context.Context, url string) error {
 	select {
 	case <-p.out.ready:
 	case <-p.done:
-		return p.ended()
+		select {
+		case <-p.out.ready: // all output is read when done: it was ready, and ended right after
+		default:
+			return p.ended()
+		}
 	case <-ctx.Done():
 		return fmt.Errorf("not ready: no line %q: %w", p.out.prefix, ctx.Err())
 	}
