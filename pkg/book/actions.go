@@ -3,7 +3,6 @@ package book
 import (
 	"context"
 	"maps"
-	"math"
 	"slices"
 	"time"
 
@@ -167,8 +166,6 @@ const (
 	minPeriod  = 10 * time.Millisecond
 	// retryPeriod is how soon open verdicts and vanished members are looked at again.
 	retryPeriod = 50 * time.Millisecond
-	// curePeriod is how long cures are gathered: longer than the queue takes to tell all pods of one event.
-	curePeriod = 10 * time.Millisecond
 )
 
 // step does what is due and returns when there is more to do.
@@ -192,60 +189,6 @@ func (b *Book) step() time.Duration {
 		writer.Set(d)
 	}
 	return next
-}
-
-// cure tells the gangs that something may help of it: their first members are activated, or will be once they have rested.
-// It returns the lowest priority among those activated.
-func (b *Book) cure(now time.Time) int64 {
-	if len(b.cured) == 0 && !b.curedAll || now.Before(b.curedAt.Add(curePeriod)) {
-		return nobody
-	}
-	if b.curedAll {
-		maps.Copy(b.cured, b.waiting())
-		b.curedAll = false
-	}
-	defer clear(b.cured)
-	return b.tell(b.cured, gang.Cured{})
-}
-
-// nobody is the priority where no gang was activated, above that of any pod.
-const nobody = math.MaxInt64
-
-// tell feeds gangs an event. It returns the lowest priority among those that are tried for it.
-func (b *Book) tell(groups map[*group]bool, e gang.Event) int64 {
-	lowest := int64(nobody)
-	for _, g := range sortedGroups(groups) {
-		waited := g.state != nil && !g.state.Woken()
-		b.apply(g, e)
-		if waited && g.state.Woken() {
-			lowest = min(lowest, g.priority())
-		}
-	}
-	return lowest
-}
-
-// hurry ends the rest of gangs above a priority at which gangs are tried, where something happened since they failed: rest
-// keeps a gang from being tried too often, and must not let another one get ahead of it.
-func (b *Book) hurry(now time.Time, above int64) {
-	if above == nobody {
-		return
-	}
-	resting := map[*group]bool{}
-	for _, g := range b.groups {
-		if g.state != nil && g.state.Cured() && now.Before(g.state.RetryAt()) && g.priority() > above {
-			resting[g] = true
-		}
-	}
-	b.tell(resting, gang.Urgent{})
-}
-
-// priority is that of the first pending member.
-func (g *group) priority() int64 {
-	lead, _ := g.state.Lead()
-	if m := g.members[lead]; m != nil && m.pod.Spec.Priority != nil {
-		return int64(*m.pod.Spec.Priority)
-	}
-	return 0
 }
 
 // tick feeds the time to the gangs that asked for it. It returns the lowest priority among those activated.

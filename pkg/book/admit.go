@@ -106,6 +106,8 @@ func (b *Book) Admit(pod *v1.Pod) Admission {
 		return Admission{Group: key, Verdict: gang.Verdict{Kind: gang.VerdictWait, Reason: reason}}
 	case g.state == nil:
 		return Admission{Group: key, Verdict: gang.Verdict{Kind: gang.VerdictAlone}}
+	case b.yields(g, ledger.PodUID(pod.UID)):
+		return Admission{Group: key, Verdict: gang.Verdict{Kind: gang.VerdictWait, Reason: "gang " + key.String() + ": gangs of higher priority are tried first"}}
 	}
 	a := Admission{Group: key, Created: g.facts.Created, Verdict: g.state.Admit(ledger.PodUID(pod.UID), b.clock.Now())}
 	switch {

@@ -112,10 +112,13 @@ type Book struct {
 	// unsettled are verdicts for pods that were not found waiting at Permit: they may be about to.
 	unsettled map[ledger.PodUID]verdict
 	vanished  map[ledger.PodUID]time.Time
-	// cured are the gangs that something may help, noted since curedAt; curedAll says that all that wait are among them.
+	// cured are the gangs that something may help, noted since curedAt, foremost the highest priority among them; curedAll says
+	// that all that wait are among them. They are told together in rounds, counted from 1.
 	cured    map[*group]bool
 	curedAll bool
 	curedAt  time.Time
+	foremost int64
+	round    uint64
 	// barred are the pods, by namespace/name, that were refused because of the turn.
 	barred    map[string]*v1.Pod
 	evictions map[ledger.PodUID]eviction
@@ -150,6 +153,8 @@ type group struct {
 	// failed is when the last plan failed, fails how many have in a row, turnless how many had when a turn ended in vain.
 	failed          time.Time
 	fails, turnless int
+	// yielded is the round of cures before which the gang let others go first, 0 once it was planned after that.
+	yielded uint64
 }
 
 // member is a pod of a group.
@@ -182,7 +187,7 @@ func New(l *ledger.Ledger, c clock.WithTicker) *Book {
 		placed: map[ledger.NodeName]map[ledger.PodUID]*member{}, lost: map[ledger.NodeName]bool{}, coming: map[ledger.PodUID]*member{},
 		due: map[*group]time.Time{}, dirty: map[*group]bool{}, later: map[*group]time.Time{}, unsettled: map[ledger.PodUID]verdict{},
 		vanished: map[ledger.PodUID]time.Time{}, outbox: newOutbox(), barred: map[string]*v1.Pod{},
-		cured: map[*group]bool{},
+		cured: map[*group]bool{}, round: 1,
 	}
 }
 

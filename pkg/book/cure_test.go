@@ -100,3 +100,74 @@ func TestCaseB013RestLetsNobodyPass(t *testing.T) {
 		b.check()
 	}
 }
+
+// TestCaseB013ActiveLetsNobodyPass: the low gang stands in the active queue already when cards come free, and the high one has
+// been told, or will be, when the low one's cycle begins. The high one gets them all the same.
+func TestCaseB013ActiveLetsNobodyPass(t *testing.T) {
+	for name, cure := range map[string]func(b *bench, high *v1.Pod){
+		"by the queue's hint":         func(b *bench, high *v1.Pod) { b.MayCure(high) },
+		"by what it does not hear of": func(b *bench, _ *v1.Pod) { b.MayCureAll() },
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := newBench(t)
+			b.node("n1", kit.N8s)
+			other := b.member("", "other", kit.GPUs(4))
+			b.create(other)
+			b.run()
+			b.group("low", 2)
+			b.group("high", 2)
+			low, high := b.members("low", 2, kit.GPUs(4)), b.members("high", 2, kit.GPUs(4), kit.Priority(1000))
+			b.create(low...)
+			b.create(high...)
+			b.run()
+			b.pass(time.Minute)
+			b.remove(other)
+			cure(b, high[0])
+			b.offer(low[1]) // both members were activated for something else
+			b.offer(low[0])
+			b.run()
+			if bound := b.bound(low...); bound != 0 {
+				t.Errorf("%d of the low gang are bound before the high one is tried", bound)
+			}
+			b.pass(curePeriod)
+			if bound := b.bound(high...); bound != 2 {
+				t.Errorf("%d of the two of high priority are bound, %d of the others", bound, b.bound(low...))
+			}
+			b.remove(high...)
+			b.cure()
+			b.pass(11 * time.Second) // it failed when it was tried after the high one, and rests
+			if bound := b.bound(low...); bound != 2 {
+				t.Errorf("%d of the low gang are bound once the high one has ended", bound)
+			}
+			b.check()
+		})
+	}
+}
+
+// TestYieldingEnds: a gang of high priority lacks more than ever comes free, and something that may help it happens all the time.
+// One of low priority that fits goes first only once.
+func TestYieldingEnds(t *testing.T) {
+	b := newBench(t)
+	b.node("n1", kit.N8s)
+	b.group("high", 3)
+	high := b.members("high", 3, kit.GPUs(4), kit.Priority(1000))
+	b.create(high...)
+	b.run()
+	b.pass(time.Minute)
+	b.group("low", 2)
+	low := b.members("low", 2, kit.GPUs(4))
+	b.MayCure(high[0])
+	b.create(low...)
+	b.run()
+	if bound := b.bound(low...); bound != 0 {
+		t.Errorf("%d of the low gang are bound before the high one is tried", bound)
+	}
+	b.clock.Step(curePeriod)
+	b.step()
+	b.MayCure(high[0]) // it is noted again before anybody is tried
+	b.run()
+	if bound := b.bound(low...); bound != 2 {
+		t.Errorf("%d of the low gang are bound", bound)
+	}
+	b.check()
+}

@@ -147,55 +147,6 @@ func (b *Book) PlanFailed(key GroupKey, reason string) (turn bool) {
 	return b.wantsTurn(g)
 }
 
-// MayCure says that something happened that may help a member that was refused, and reports whether the queue should have
-// it tried. Of a gang that waits as a whole it should not: the loop activates the first member, together with those of all
-// gangs that the same event may help, so that priority decides among them, and not the order in which the queue asks or how
-// long each pod still backs off.
-func (b *Book) MayCure(pod *v1.Pod) bool {
-	key, named := KeyOf(pod)
-	if !named {
-		return true
-	}
-	uid := ledger.PodUID(pod.UID)
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	g := b.groups[key]
-	if g == nil || g.state == nil {
-		return true
-	}
-	if g.state.Alone() {
-		return true
-	}
-	lead, ok := g.state.Lead()
-	if !ok || lead != uid {
-		return false
-	}
-	b.note(g)
-	return false
-}
-
-// MayCureAll says that something happened that may help any gang that waits, and that the scheduler's queue does not hear of.
-func (b *Book) MayCureAll() {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.noted()
-	b.curedAll = true // who waits is looked up once for all calls: a thousand leases may be renewed at a time
-}
-
-// note has the loop tell the gang of a cure. The caller holds mu.
-func (b *Book) note(g *group) {
-	b.noted()
-	b.cured[g] = true
-}
-
-// noted has the loop run when the first of some cures is noted. The caller holds mu.
-func (b *Book) noted() {
-	if len(b.cured) == 0 && !b.curedAll {
-		b.curedAt = b.clock.Now()
-		b.wake()
-	}
-}
-
 // with calls f for the member that a pod is, if its group is a gang.
 func (b *Book) with(pod *v1.Pod, f func(*group, *member)) {
 	b.mu.Lock()

@@ -30,4 +30,10 @@
 //
 // A pod that the queue shows before the informer's handler did is entered at once, so that the last member of a gang need
 // not wait for a handler; it is entered only if the informer's store still has it, so that no deleted pod stays behind.
+//
+// # Cures
+//
+// The queue tells of an event by asking MayCure about one pod after the other. The gangs that it may help are noted, and told
+// together once the queue is through (curePeriod), so that priority decides among them. A gang that is about to be planned
+// meanwhile, since it stood in the active queue, yields to those of higher priority that are noted, once between two plans.
 package book

@@ -131,6 +131,12 @@ func (s *State) Enqueue(uid ledger.PodUID) (reason string, ok bool) {
 	}
 }
 
+// Plannable reports whether Admit, asked for the member now, would have the gang planned. It changes nothing.
+func (s *State) Plannable(uid ledger.PodUID, now time.Time) bool {
+	m := s.members[uid]
+	return m != nil && m.stage == StagePending && !s.alone() && s.hindrance(now) == ""
+}
+
 // Admit says what a member's PreFilter does. The verdict VerdictPlan obliges the caller to tell PlanMade or PlanFailed.
 func (s *State) Admit(uid ledger.PodUID, now time.Time) Verdict {
 	m := s.members[uid]
