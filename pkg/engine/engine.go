@@ -24,6 +24,7 @@ import (
 	"github.com/gputopology/gpu-topology-scheduler/pkg/metrics"
 	"github.com/gputopology/gpu-topology-scheduler/pkg/observe"
 	"github.com/gputopology/gpu-topology-scheduler/pkg/reconcile"
+	"github.com/gputopology/gpu-topology-scheduler/pkg/record"
 	"github.com/gputopology/gpu-topology-scheduler/pkg/request"
 	"github.com/gputopology/gpu-topology-scheduler/pkg/tracing"
 )
@@ -59,6 +60,8 @@ type Engine struct {
 	binds chan struct{}
 	// pace has what Pace waits for.
 	pace pace
+	// recent has the records that were written last.
+	recent *record.Recent
 	// inFlight are the pods whose Binding is being sent.
 	inFlight inFlight
 	// wakes has a token when cards came free of which no event of the scheduler tells.
@@ -130,6 +133,7 @@ func New(o Options) *Engine {
 		stateAddress: o.StateAddress,
 		tracer:       o.Tracer,
 		suspects:     map[ledger.PodUID]*suspect{},
+		recent:       record.NewRecent(),
 		inFlight:     inFlight{pods: map[ledger.PodUID]bool{}},
 	}
 }
@@ -142,6 +146,9 @@ func (e *Engine) Chooser() *allocate.Chooser { return e.chooser }
 
 // Clock returns the process's clock.
 func (e *Engine) Clock() clock.WithTicker { return e.clock }
+
+// Recent returns the records that the process wrote last.
+func (e *Engine) Recent() *record.Recent { return e.recent }
 
 // Observer returns the process's door from the API into the ledger, nil before Start.
 func (e *Engine) Observer() *observe.Observer { return e.observer.Load() }
@@ -180,6 +187,7 @@ func (e *Engine) Start(ctx context.Context, handle fwk.Handle, args *config.GPUT
 	observer := observe.New(e.ledger, observe.Options{
 		Rates: rates, MaxAge: args.TopologyMaxAge.Duration, Cooling: args.ForceDeleteCooling.Duration,
 		AdmissionFailures: int(*args.AdmissionFailures), AdmissionCooling: args.AdmissionCooling.Duration, Freed: e.freed, Relisted: e.Kick,
+		Recent: e.recent,
 	}, e, klog.FromContext(ctx), e.clock)
 	e.synced, err = observer.Register(handle.SharedInformerFactory())
 	if err != nil {

@@ -18,6 +18,7 @@ import (
 
 	"github.com/gputopology/gpu-topology-scheduler/pkg/inventory"
 	"github.com/gputopology/gpu-topology-scheduler/pkg/ledger"
+	"github.com/gputopology/gpu-topology-scheduler/pkg/record"
 	"github.com/gputopology/gpu-topology-scheduler/pkg/topology"
 )
 
@@ -43,6 +44,8 @@ type Options struct {
 	// Relisted is called when an object is found to have gone unseen: a watch was broken, and what came of it may not be
 	// all that was missed. It must not block. Nil for nobody.
 	Relisted func()
+	// Recent keeps the records that this process writes, so that they need not be read; nil where nobody does.
+	Recent *record.Recent
 }
 
 // Observer holds what the handlers need between two events. Safe for concurrent use.

@@ -49,6 +49,8 @@ type Options struct {
 	Gang string
 	Rank *int32
 	Plan string
+	// Recent keeps the record that is written; nil for nobody.
+	Recent *Recent
 }
 
 // Build returns the record of a choice for a pod that is bound to the node. Which container uses what is recorded where
@@ -80,10 +82,12 @@ func cards(held []allocate.CardShare) []v1alpha1.CardRecord {
 // pod is the one that the choice was made for; only its containers are read. Errors are *v1alpha1.FieldError for a choice
 // that cannot be recorded, which is a bug, and *DialectError.
 func Annotations(pod *v1.Pod, nodeName string, choice allocate.Choice, o Options) (map[string]string, error) {
-	value, err := Build(nodeName, choice, o).Format()
+	r := Build(nodeName, choice, o)
+	value, err := r.Format()
 	if err != nil {
 		return nil, err
 	}
+	o.Recent.wrote(value, r)
 	w := &writing{pod: pod, node: nodeName, choice: &choice, options: &o, out: map[string]string{v1alpha1.AllocationAnnotation: value}}
 	for _, name := range o.Dialects {
 		if w.dialect, err = find(name); err != nil {

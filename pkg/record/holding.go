@@ -15,16 +15,18 @@ import (
 
 // ParseHolding returns what a bound pod holds according to its record: ErrNoRecord without one, else one of the errors in
 // the package documentation. The ledger accepts what it returns.
-func ParseHolding(pod *v1.Pod) (ledger.Holding, error) {
+func ParseHolding(pod *v1.Pod) (ledger.Holding, error) { return (*Recent)(nil).parseHolding(pod) }
+
+func (r *Recent) parseHolding(pod *v1.Pod) (ledger.Holding, error) {
 	value, ok := pod.Annotations[v1alpha1.AllocationAnnotation]
 	if !ok {
 		return ledger.Holding{}, ErrNoRecord
 	}
-	r, err := v1alpha1.ParseRecord(value)
+	written, err := r.parse(value)
 	if err != nil {
 		return ledger.Holding{}, err
 	}
-	return Holding(r, pod)
+	return Holding(written, pod)
 }
 
 // Holding is ParseHolding for a record that has been read already.

@@ -38,6 +38,7 @@ func (p *Plugin) Bind(ctx context.Context, state fwk.CycleState, pod *v1.Pod, no
 		Gang:     reserved.Gang,
 		Rank:     reserved.Rank,
 		Plan:     reserved.Plan,
+		Recent:   p.engine.Recent(),
 	})
 	if err != nil {
 		return fwk.AsStatus(fmt.Errorf("allocation record: %w", err))

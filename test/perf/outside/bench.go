@@ -230,6 +230,9 @@ func (b *bench) measure(ctx context.Context, v *variant, pid int) (Round, error)
 	if err := errors.Join(err, profiled()); err != nil {
 		return Round{}, err
 	}
+	if err := b.awaitWritten(ctx, v); err != nil {
+		return Round{}, err
+	}
 	if err := awaitIdle(ctx, pid); err != nil {
 		return Round{}, err
 	}
