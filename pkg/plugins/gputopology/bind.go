@@ -60,6 +60,6 @@ func (p *Plugin) Bind(ctx context.Context, state fwk.CycleState, pod *v1.Pod, no
 		return fwk.AsStatus(err)
 	}
 	attempt.Bound()
-	klog.FromContext(ctx).V(2).Info("Bound pod to cards", "pod", klog.KObj(pod), "node", nodeName, "cards", len(reserved.Choice.Cards))
+	klog.FromContext(ctx).V(4).Info("Bound pod to cards", "pod", klog.KObj(pod), "node", nodeName, "cards", len(reserved.Choice.Cards))
 	return nil
 }
