@@ -23,6 +23,9 @@ func (o *Occupancy) At(position int) (free, total int) {
 	return int(o.free[home]), int(o.total[home])
 }
 
+// Home returns which domain At speaks of, as a number that positions of one domain have in common.
+func (o *Occupancy) Home(position int) int { return int(o.homes[position]) }
+
 // Tally keeps an Occupancy in line with the states of the nodes: a change of one node costs the same whatever the size of the
 // cluster. It is not safe for concurrent use.
 type Tally struct {

@@ -22,6 +22,7 @@ type Plugin struct {
 	engine *engine.Engine
 	handle fwk.Handle
 	hints  hintCache
+	batch  *batch
 
 	// pciWeight and nvlinkWeight are 1 together.
 	pciWeight, nvlinkWeight float64
@@ -51,7 +52,7 @@ func New(shared *engine.Engine) frameworkruntime.PluginFactory {
 			return nil, err
 		}
 		return &Plugin{
-			engine: shared, handle: handle,
+			engine: shared, handle: handle, batch: newBatch(),
 			pciWeight: *args.PCIWeight, nvlinkWeight: *args.NVLinkWeight, maxPlacements: int(*args.MaxPlacements),
 			composite: utilfeature.DefaultFeatureGate.Enabled(features.CompositePodGroup),
 		}, nil

@@ -7,15 +7,36 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 )
 
-// points is the raw score of a node for a pod without mates, in thousandths of a point, or unfit.
+// points is the raw score of a node for a pod without mates, or unfit:
+//
+//	bits 10..  seed, in thousandths of a point: what the node's own cards are worth
+//	bits 0-9   packing, 0 to 1000: how full its rack is
+//
+// They stand apart since packing changes with what other nodes of the rack get.
 type points int64
 
-// unfit is the raw score of a node that has changed since Filter and would not serve any more. Its final score is 0.
-const unfit points = -1
+const (
+	packingBits = 10
+	packingMask = 1<<packingBits - 1
+
+	// unfit is the raw score of a node that has changed since Filter and would not serve any more. Its final score is 0.
+	unfit points = -1
+)
+
+// with returns the points in a rack that is as full as packing says.
+func (p points) with(packing int) points {
+	if p == unfit {
+		return unfit
+	}
+	return p&^packingMask | points(packing)
+}
 
 // final returns the score in [0, 100], rounded down.
 func (p points) final() int64 {
-	return min(max(fwk.MinScore, int64(p)/1000), fwk.MaxScore)
+	if p == unfit {
+		return fwk.MinScore
+	}
+	return min(int64(p>>packingBits)*int64(p&packingMask)/packedFull/1000, fwk.MaxScore)
 }
 
 // Score grades a node. For a pod without mates:
@@ -49,6 +70,8 @@ func (p *Plugin) Score(_ context.Context, state fwk.CycleState, _ *v1.Pod, info 
 		}
 		packing = s.room.packing(position)
 	}
+	s.scored.Add(1)
+	s.at.Store(int64(position) + 1)
 	if s.mates != nil {
 		return int64(s.mates.of(position, packing)), nil
 	}
@@ -75,20 +98,55 @@ func (p *Plugin) points(s *scoring, info fwk.NodeInfo, packing int) points {
 	if nvlink == 0 {
 		nvlink = nvlinkBandwidth(quality.Bottleneck)
 	}
-	return points(p.seed(pci, nvlink) * int64(packing) / packedFull)
+	return points(p.seed(pci, nvlink) << packingBits).with(packing)
 }
 
 // ScoreExtensions returns the plugin: what is near depends on the other nodes.
 func (p *Plugin) ScoreExtensions() fwk.ScoreExtensions { return p }
 
 // NormalizeScore turns the raw scores of all nodes into scores in [0, 100].
+//
+// Where pods are batched, all raw scores but one are of an earlier pod's cycle, since when the racks have changed: how full they are
+// is read anew then. What a node's own cards are worth has not changed: no pod of the batch has taken any of them. A batch
+// that has left its rack is refused, which has the scheduler look at all nodes again for the pod.
 func (p *Plugin) NormalizeScore(_ context.Context, state fwk.CycleState, _ *v1.Pod, scores fwk.NodeScoreList) *fwk.Status {
-	if s := scoringOf(state); s != nil && s.mates != nil {
+	s := scoringOf(state)
+	if s != nil && s.mates != nil {
 		ranked(scores, func(n *fwk.NodeScore) *int64 { return &n.Score })
 		return nil
 	}
+	batched := s != nil && s.scored.Load() < int64(len(scores))
+	switch {
+	case !batched:
+		p.batch.begin()
+	case s.room == nil:
+		batched = false // nothing is known of racks: the raw scores hold
+	case !p.batch.stays(s.rack()):
+		return fwk.NewStatus(fwk.Unschedulable, "the batch has left the rack that it began in")
+	}
 	for i := range scores {
-		scores[i].Score = points(scores[i].Score).final()
+		raw := points(scores[i].Score)
+		if batched {
+			raw = raw.with(s.packingOf(scores[i].Name))
+		}
+		scores[i].Score = raw.final()
 	}
 	return nil
+}
+
+// rack is that of the last node that was scored, noRack for one outside of the fabric. There must be room.
+func (s *scoring) rack() int {
+	if at := int(s.at.Load()); at > 0 {
+		return s.room.Home(at - 1)
+	}
+	return noRack
+}
+
+// packingOf is room.packing of a node by its name. There must be room.
+func (s *scoring) packingOf(node string) int {
+	position := -1
+	if at, ok := s.fabric.Position(node); ok {
+		position = at
+	}
+	return s.room.packing(position)
 }

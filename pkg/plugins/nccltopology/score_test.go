@@ -328,25 +328,3 @@ func TestHintCounts(t *testing.T) {
 		t.Errorf("after the annotation has changed the hint is %+v, want %+v", got, want)
 	}
 }
-
-func TestSignPod(t *testing.T) {
-	f := newFixture(t, racked(1, 1, 1, kit.N8s))
-	sign := func(pod *v1.Pod) ([]fwk.SignFragment, *fwk.Status) { return f.SignPod(f.ctx, pod) }
-	one, status := sign(kit.Pod("ns", "a", kit.GPUs(2)))
-	other, _ := sign(kit.Pod("ns", "b", kit.GPUs(2)))
-	if diff := cmp.Diff(one, other); diff != "" || !status.IsSuccess() || len(one) != 1 {
-		t.Errorf("pods that ask for the same: %v, %v, %s", one, status, diff)
-	}
-	if more, _ := sign(kit.Pod("ns", "c", kit.GPUs(3))); cmp.Equal(one, more) {
-		t.Error("pods that ask for different things have one signature")
-	}
-	if none, status := sign(kit.Pod("ns", "cpu")); len(none) != 0 || !status.IsSuccess() {
-		t.Errorf("a pod without GPUs: %v, %v", none, status)
-	}
-	if _, status := sign(f.elastic("g", 1, kit.GPUs(1))[0]); status.IsSuccess() {
-		t.Error("a member of a gang is signed")
-	}
-	if _, status := sign(kit.Pod("ns", "d", kit.VRAM(-1, 1))); status.IsSuccess() {
-		t.Error("a pod whose request cannot be read is signed")
-	}
-}

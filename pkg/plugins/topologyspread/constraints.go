@@ -47,7 +47,7 @@ func (p *Plugin) constraintsOf(pod *v1.Pod, kind v1.UnsatisfiableConstraintActio
 	if len(given) == 0 {
 		return nil, nil
 	}
-	selector := helper.DefaultSelector(pod, p.owners.services, p.owners.controllers, p.owners.replicas, p.owners.stateful)
+	selector := p.ownersOf(pod)
 	if selector.Empty() {
 		return nil, nil // nothing says which pods belong together
 	}
@@ -56,6 +56,11 @@ func (p *Plugin) constraintsOf(pod *v1.Pod, kind v1.UnsatisfiableConstraintActio
 		given[i].self = matches(selector, pod)
 	}
 	return given, nil
+}
+
+// ownersOf selects the pods of the Services and the controller that the pod belongs to. It is empty where there are none.
+func (p *Plugin) ownersOf(pod *v1.Pod) labels.Selector {
+	return helper.DefaultSelector(pod, p.owners.services, p.owners.controllers, p.owners.replicas, p.owners.stateful)
 }
 
 // read reads the constraints of one kind.

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	fwk "k8s.io/kube-scheduler/framework"
 	schedconfig "k8s.io/kubernetes/pkg/scheduler/apis/config"
@@ -65,21 +66,36 @@ func TestNewRefuses(t *testing.T) {
 }
 
 func TestSignPod(t *testing.T) {
-	system, list := newFixture(t, options{}), newFixture(t, options{args: func(a *config.TopologySpreadArgs) { a.DefaultingType = schedconfig.ListDefaulting }})
-	plain, spread := kit.Pod("ns", "x"), kit.Pod("ns", "x", spreads(rackKey, 1, v1.ScheduleAnyway, "a"))
+	service := &v1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "web"}, Spec: v1.ServiceSpec{Selector: map[string]string{"app": "web"}}}
+	listed := func(a *config.TopologySpreadArgs) { a.DefaultingType = schedconfig.ListDefaulting }
+	system, list := newFixture(t, options{objects: []runtime.Object{service}}), newFixture(t, options{args: listed})
+	plain, spread, web := kit.Pod("ns", "x"), kit.Pod("ns", "x", spreads(rackKey, 1, v1.ScheduleAnyway, "a")), kit.Pod("ns", "x")
+	web.Labels = map[string]string{"app": "web"}
+	elsewhere := kit.Pod("other", "x")
+	elsewhere.Labels = web.Labels
 	for name, tt := range map[string]struct {
 		f    *fixture
 		pod  *v1.Pod
 		want bool
 	}{
-		"plain":           {list, plain, true},
-		"constraints":     {list, spread, false},
-		"default ones":    {system, plain, false},
-		"own and default": {system, spread, false},
+		"plain":                         {list, plain, true},
+		"constraints":                   {list, spread, false},
+		"no defaults, of a Service":     {list, web, true},
+		"defaults, of nothing":          {system, plain, true},
+		"defaults, of a Service":        {system, web, false},
+		"defaults, another namespace's": {system, elsewhere, true},
+		"own and default":               {system, spread, false},
 	} {
 		fragments, status := tt.f.SignPod(tt.f.ctx, tt.pod)
 		if len(fragments) != 0 || status.IsSuccess() != tt.want {
 			t.Errorf("%s: %v, %v, want success %t", name, fragments, status, tt.want)
+		}
+		if tt.want {
+			for _, kind := range []v1.UnsatisfiableConstraintAction{v1.DoNotSchedule, v1.ScheduleAnyway} {
+				if got, err := tt.f.constraintsOf(tt.pod, kind); len(got) > 0 || err != nil {
+					t.Errorf("%s: is signed and has constraints %v, %v", name, got, err)
+				}
+			}
 		}
 	}
 }
