@@ -19,6 +19,8 @@
 // Gangs that Coscheduling plans have their nodes before Score is asked; this plugin has nothing to say about them but to keep
 // the fabric for the planner (engine.StartFabric). The plugin filters nothing, so it waits for no event.
 //
+// Pods without mates may be batched by kube-scheduler: SignPod says which, type batch how far a batch goes.
+//
 // # Scores
 //
 // Every final score is in [0, 100]. Where nothing is known of the fabric, of mates or of links, all nodes get the same. The
