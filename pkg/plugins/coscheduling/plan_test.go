@@ -164,8 +164,10 @@ func TestPodsThatAreNoMembers(t *testing.T) {
 	if _, _, status := f.prefilter(t, native); status.Code() != fwk.UnschedulableAndUnresolvable || !strings.Contains(status.Message(), "spec.schedulingGroup") {
 		t.Errorf("PreFilter of a pod that names both groups: %v", status)
 	}
-	if _, status := f.SignPod(f.ctx, members("a", 1)[0]); status.IsSuccess() {
-		t.Error("a member is batched")
+	for _, member := range []*v1.Pod{members("a", 1)[0], native} {
+		if _, status := f.SignPod(f.ctx, member); status.IsSuccess() {
+			t.Errorf("%s, a member, is batched", member.Name)
+		}
 	}
 }
 

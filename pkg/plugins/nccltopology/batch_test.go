@@ -36,6 +36,9 @@ func TestSignPod(t *testing.T) {
 	if _, status := sign(f.elastic("g", 1, kit.GPUs(1))[0]); status.IsSuccess() {
 		t.Error("a member of a gang is signed")
 	}
+	if _, status := sign(nativePods("g", 1, kit.GPUs(1))[0]); status.IsSuccess() {
+		t.Error("a member of a native group is signed")
+	}
 	if _, status := sign(kit.Pod("ns", "d", kit.VRAM(-1, 1))); status.IsSuccess() {
 		t.Error("a pod whose request cannot be read is signed")
 	}

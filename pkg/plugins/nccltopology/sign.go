@@ -20,7 +20,7 @@ const requestFragment = Name + ".Request()"
 //     last serves once more (type batch). Where none ever does, pods would go to nodes of many racks that were alike at first.
 //   - pods that are queued before a node with cards is known.
 func (p *Plugin) SignPod(_ context.Context, pod *v1.Pod) ([]fwk.SignFragment, *fwk.Status) {
-	if _, member := book.KeyOf(pod); member {
+	if book.InGroup(pod) {
 		return nil, fwk.NewStatus(fwk.Unschedulable, "members of gangs are not batched")
 	}
 	asked, err := p.engine.RequestOf(pod)
