@@ -100,20 +100,21 @@ func (b *Book) Admit(pod *v1.Pod) Admission {
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	uid, now := ledger.PodUID(pod.UID), b.clock.Now()
 	g, reason := b.enter(key, pod)
 	switch {
 	case reason != "":
 		return Admission{Group: key, Verdict: gang.Verdict{Kind: gang.VerdictWait, Reason: reason}}
 	case g.state == nil:
 		return Admission{Group: key, Verdict: gang.Verdict{Kind: gang.VerdictAlone}}
-	case b.yields(g, ledger.PodUID(pod.UID)):
+	case b.yields(g, uid, now):
 		return Admission{Group: key, Verdict: gang.Verdict{Kind: gang.VerdictWait, Reason: "gang " + key.String() + ": gangs of higher priority are tried first"}}
 	}
-	a := Admission{Group: key, Created: g.facts.Created, Verdict: g.state.Admit(ledger.PodUID(pod.UID), b.clock.Now())}
+	a := Admission{Group: key, Created: g.facts.Created, Verdict: g.state.Admit(uid, now)}
 	switch {
 	case a.Kind == gang.VerdictPlan:
 		b.describe(g, &a)
-	case a.Kind == gang.VerdictWait && b.clock.Now().Before(g.state.RetryAt()):
+	case a.Kind == gang.VerdictWait && now.Before(g.state.RetryAt()):
 		// Of what happened while this pod stood in the active queue MayCure was not told: it may have been the cure.
 		b.apply(g, gang.Cured{})
 	}

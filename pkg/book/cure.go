@@ -76,8 +76,8 @@ func (b *Book) gather() {
 // priority: the cycle that could take what came free must not be that of whoever happened to stand in the active queue. Both are
 // activated together then, and the queue has the other one first. A gang yields once between two plans, so that one that waits
 // for more than ever comes free holds nobody up, and not while it holds cards. The caller holds mu.
-func (b *Book) yields(g *group, uid ledger.PodUID) bool {
-	if !g.state.Plannable(uid, b.clock.Now()) || b.orderOf(g).band == bandHeld {
+func (b *Book) yields(g *group, uid ledger.PodUID, now time.Time) bool {
+	if !g.state.Plannable(uid, now) || b.orderOf(g).band == bandHeld {
 		return false
 	}
 	b.gather()

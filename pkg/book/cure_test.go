@@ -37,21 +37,28 @@ func TestCureWhileTheLeadStandsInTheQueue(t *testing.T) {
 	b.check()
 }
 
-// TestCuredGangsAreTriedByPriority: one event may help two gangs, and the queue asks for the one of lower priority first. The
-// loop, which runs in between, does not let it get ahead.
-func TestCuredGangsAreTriedByPriority(t *testing.T) {
-	b := newBench(t)
+// newRivals has two gangs wait for a node of which another pod has half: low came first, high is of higher priority.
+func newRivals(t *testing.T) (b *bench, other *v1.Pod, low, high []*v1.Pod) {
+	t.Helper()
+	b = newBench(t)
 	b.node("n1", kit.N8s)
-	other := b.member("", "other", kit.GPUs(4))
+	other = b.member("", "other", kit.GPUs(4))
 	b.create(other)
 	b.run()
 	b.group("low", 2)
 	b.group("high", 2)
-	low, high := b.members("low", 2, kit.GPUs(4)), b.members("high", 2, kit.GPUs(4), kit.Priority(1000))
+	low, high = b.members("low", 2, kit.GPUs(4)), b.members("high", 2, kit.GPUs(4), kit.Priority(1000))
 	b.create(low...)
 	b.create(high...)
 	b.run()
 	b.pass(time.Minute)
+	return b, other, low, high
+}
+
+// TestCuredGangsAreTriedByPriority: one event may help two gangs, and the queue asks for the one of lower priority first. The
+// loop, which runs in between, does not let it get ahead.
+func TestCuredGangsAreTriedByPriority(t *testing.T) {
+	b, other, low, high := newRivals(t)
 	b.remove(other)
 	for _, pod := range []*v1.Pod{low[0], high[0]} {
 		if b.MayCure(pod) {
@@ -109,18 +116,7 @@ func TestCaseB013ActiveLetsNobodyPass(t *testing.T) {
 		"by what it does not hear of": func(b *bench, _ *v1.Pod) { b.MayCureAll() },
 	} {
 		t.Run(name, func(t *testing.T) {
-			b := newBench(t)
-			b.node("n1", kit.N8s)
-			other := b.member("", "other", kit.GPUs(4))
-			b.create(other)
-			b.run()
-			b.group("low", 2)
-			b.group("high", 2)
-			low, high := b.members("low", 2, kit.GPUs(4)), b.members("high", 2, kit.GPUs(4), kit.Priority(1000))
-			b.create(low...)
-			b.create(high...)
-			b.run()
-			b.pass(time.Minute)
+			b, other, low, high := newRivals(t)
 			b.remove(other)
 			cure(b, high[0])
 			b.offer(low[1]) // both members were activated for something else
@@ -145,7 +141,7 @@ func TestCaseB013ActiveLetsNobodyPass(t *testing.T) {
 }
 
 // TestYieldingEnds: a gang of high priority lacks more than ever comes free, and something that may help it happens all the time.
-// One of low priority that fits goes first only once.
+// A gang of low priority that fits lets it go first only once.
 func TestYieldingEnds(t *testing.T) {
 	b := newBench(t)
 	b.node("n1", kit.N8s)

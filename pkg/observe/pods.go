@@ -178,7 +178,7 @@ func (o *Observer) holdingOf(pod *v1.Pod) (ledger.Holding, bool) {
 
 // charge is holdingOf without a word to anybody.
 func (o *Observer) charge(pod *v1.Pod) (ledger.Holding, bool, error) {
-	h, held, fault := o.options.Recent.Charge(pod)
+	h, held, fault := record.Charge(pod, o.options.Recent)
 	if claimed := o.claimed(pod); claimed > 0 {
 		if !held {
 			h, held = record.ForeignHolding(pod, 0, nil), true

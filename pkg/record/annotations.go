@@ -49,7 +49,7 @@ type Options struct {
 	Gang string
 	Rank *int32
 	Plan string
-	// Recent keeps the record that is written; nil for nobody.
+	// Recent is given the record, to keep; nil for nobody.
 	Recent *Recent
 }
 

@@ -21,8 +21,8 @@ import (
 //	record on a pod that asks for no GPU        nothing: the annotation is not the scheduler's
 //
 // A missing record alone is no fault: ErrNoRecord.
-func (r *Recent) Charge(pod *v1.Pod) (h ledger.Holding, held bool, fault error) {
-	h, fault = r.parseHolding(pod)
+func Charge(pod *v1.Pod, recent *Recent) (h ledger.Holding, held bool, fault error) {
+	h, fault = parseHolding(pod, recent)
 	if fault == nil {
 		return h, true, nil
 	}
@@ -30,8 +30,8 @@ func (r *Recent) Charge(pod *v1.Pod) (h ledger.Holding, held bool, fault error) 
 	if errors.Is(fault, ErrNoRecord) {
 		return ForeignHolding(pod, cards, instances), cards > 0 || len(instances) > 0, fault
 	}
-	written, err := r.parse(pod.Annotations[v1alpha1.AllocationAnnotation])
-	if err != nil || written.Node != pod.Spec.NodeName {
+	r, err := recent.parse(pod.Annotations[v1alpha1.AllocationAnnotation])
+	if err != nil || r.Node != pod.Spec.NodeName {
 		return ForeignHolding(pod, cards, instances), cards > 0 || len(instances) > 0, fault
 	}
 	asked, unreadable := request.FromPod(pod)
@@ -39,7 +39,7 @@ func (r *Recent) Charge(pod *v1.Pod) (h ledger.Holding, held bool, fault error) 
 		return ledger.Holding{}, false, fault
 	}
 	h = empty(pod)
-	h.Cards = shares(written.Cards)
+	h.Cards = shares(r.Cards)
 	if unreadable == nil {
 		h.UnknownCards, h.UnknownMIG = shortfall(h.Cards, cards, request.WholeCards(asked), instances)
 	}

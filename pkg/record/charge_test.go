@@ -34,7 +34,7 @@ func TestCharge(t *testing.T) {
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
 			pod := kit.Pod("ns", "p", append(tt.options, kit.UID("u"), kit.OnNode("n1"))...)
-			h, held, fault := record.NewRecent().Charge(pod)
+			h, held, fault := record.Charge(pod, nil)
 			if held != tt.wantHeld || len(h.Cards) != tt.wantCards || h.UnknownCards != tt.wantUnknown || (fault != nil) != tt.wantFault {
 				t.Errorf("Charge: held %t, %d cards, %d unknown, fault %v", held, len(h.Cards), h.UnknownCards, fault)
 			}
@@ -44,7 +44,7 @@ func TestCharge(t *testing.T) {
 		})
 	}
 	elsewhere := kit.Pod("ns", "p", kit.GPUs(2), kit.UID("u"), kit.OnNode("n2"), kit.Annotate(v1alpha1.AllocationAnnotation, onCard0))
-	if h, held, fault := record.NewRecent().Charge(elsewhere); !held || len(h.Cards) != 0 || h.UnknownCards != 2 || fault == nil {
+	if h, held, fault := record.Charge(elsewhere, nil); !held || len(h.Cards) != 0 || h.UnknownCards != 2 || fault == nil {
 		t.Errorf("record of another node: %+v, %t, %v", h, held, fault)
 	}
 }

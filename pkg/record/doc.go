@@ -3,7 +3,7 @@
 //	allocate.Choice --Annotations--> annotations of the Binding: gputopology.io/allocation, and the keys of node agents
 //	bound v1.Pod   --ParseHolding--> ledger.Holding, or an error: then the pod is charged by its counts alone
 //	               --ForeignHolding-> ledger.Holding of counts, for pods whose cards nobody can name
-//	               --Charge-------> what the ledger is told, whatever the state of the annotations; Recent has read its own already
+//	               --Charge-------> what the ledger is told, whatever the state of the annotations; a Recent spares it the reading
 //
 // # What is believed
 //

@@ -15,18 +15,18 @@ import (
 
 // ParseHolding returns what a bound pod holds according to its record: ErrNoRecord without one, else one of the errors in
 // the package documentation. The ledger accepts what it returns.
-func ParseHolding(pod *v1.Pod) (ledger.Holding, error) { return (*Recent)(nil).parseHolding(pod) }
+func ParseHolding(pod *v1.Pod) (ledger.Holding, error) { return parseHolding(pod, nil) }
 
-func (r *Recent) parseHolding(pod *v1.Pod) (ledger.Holding, error) {
+func parseHolding(pod *v1.Pod, recent *Recent) (ledger.Holding, error) {
 	value, ok := pod.Annotations[v1alpha1.AllocationAnnotation]
 	if !ok {
 		return ledger.Holding{}, ErrNoRecord
 	}
-	written, err := r.parse(value)
+	r, err := recent.parse(value)
 	if err != nil {
 		return ledger.Holding{}, err
 	}
-	return Holding(written, pod)
+	return Holding(r, pod)
 }
 
 // Holding is ParseHolding for a record that has been read already.

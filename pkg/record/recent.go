@@ -6,10 +6,11 @@ import (
 	"github.com/gputopology/gpu-topology-scheduler/pkg/apis/gputopology/v1alpha1"
 )
 
-// recents is how many records a Recent keeps: more than there are between a Binding and the watch's word of it.
+// recents is how many records a Recent keeps: as a rule more than there are between a Binding and the watch's word of it. One
+// that was dropped is read.
 const recents = 512
 
-// Recent keeps the records that this process wrote last, under their text, so that one that comes back with the bound pod need not
+// Recent keeps the last records that this process wrote, each from when it was first written, under their text, so that one that comes back with the bound pod need not
 // be read again: reading it costs more than all else that is done with it. The text decides: one that differs by a byte is read.
 // A nil Recent keeps nothing. Safe for concurrent use.
 type Recent struct {

@@ -59,9 +59,8 @@ func TestRecentIsWhatIsRead(t *testing.T) {
 
 func checkRead(t *testing.T, recent *Recent, pod *v1.Pod) {
 	t.Helper()
-	var reads *Recent
-	h, held, fault := recent.Charge(pod)
-	want, wantHeld, wantFault := reads.Charge(pod)
+	h, held, fault := Charge(pod, recent)
+	want, wantHeld, wantFault := Charge(pod, nil)
 	if held != wantHeld || fmt.Sprint(fault) != fmt.Sprint(wantFault) {
 		t.Errorf("%v, %v; who reads the record says %v, %v", held, fault, wantHeld, wantFault)
 	}
@@ -84,7 +83,7 @@ func TestRecentIsBounded(t *testing.T) {
 					t.Error(err)
 					return
 				}
-				if _, held, fault := recent.Charge(bind(pod, "n1", annotations)); !held || fault != nil {
+				if _, held, fault := Charge(bind(pod, "n1", annotations), recent); !held || fault != nil {
 					t.Errorf("held %v, fault %v", held, fault)
 				}
 			}
@@ -101,25 +100,5 @@ func TestRecentIsBounded(t *testing.T) {
 	text := strings.Clone(last[v1alpha1.AllocationAnnotation])
 	if recent.records[text] == nil || len(recent.records) != recents {
 		t.Errorf("the last record is not kept, or %d are", len(recent.records))
-	}
-}
-
-// BenchmarkRecentCharge is the cost of one bound pod of eight cards that this process bound itself.
-func BenchmarkRecentCharge(b *testing.B) {
-	var cards []allocate.CardShare
-	for i := range 8 {
-		cards = append(cards, whole(i))
-	}
-	pod, recent := podOf(box("main", "nvidia.com/gpu", "8")), NewRecent()
-	annotations, err := Annotations(pod, "n1", given("main", cards...), Options{Recent: recent})
-	if err != nil {
-		b.Fatal(err)
-	}
-	pod = bind(pod, "n1", annotations)
-	b.ReportAllocs()
-	for b.Loop() {
-		if _, _, err := recent.Charge(pod); err != nil {
-			b.Fatal(err)
-		}
 	}
 }

@@ -48,7 +48,7 @@ func TestRecordOfAnotherRelease(t *testing.T) {
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
 			pod := kit.Pod("ns", "p", kit.UID("u"), kit.GPUs(2), kit.OnNode("n1"), kit.Annotate(v1alpha1.AllocationAnnotation, tt.text))
-			h, held, fault := record.NewRecent().Charge(pod)
+			h, held, fault := record.Charge(pod, nil)
 			var got []int
 			for _, c := range h.Cards {
 				got = append(got, c.Index)

@@ -27,11 +27,7 @@ func TestBatchedPodsFillRacks(t *testing.T) {
 			if got := c.leavesOf(t, names...); len(got) != 2 {
 				t.Errorf("pods by rack: %v, want two racks", got)
 			}
-			used := map[string]bool{}
-			for _, pod := range names {
-				used[c.pod(t, pod).Spec.NodeName] = true
-			}
-			if len(used) != 8 {
+			if used := c.nodesOf(t, names...); len(used) != 8 {
 				t.Errorf("the pods are on %d nodes, want 8 full ones", len(used))
 			}
 			if n := hintsUsed(t) - before; n < float64(len(pods))/4 {

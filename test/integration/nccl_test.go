@@ -155,6 +155,16 @@ func (c *cluster) leavesOf(t *testing.T, pods ...string) map[string]int {
 	return out
 }
 
+// nodesOf returns the nodes of the pods.
+func (c *cluster) nodesOf(t *testing.T, pods ...string) map[string]bool {
+	t.Helper()
+	out := map[string]bool{}
+	for _, name := range pods {
+		out[c.pod(t, name).Spec.NodeName] = true
+	}
+	return out
+}
+
 // TestCaseB133SinglesThenNativeGang: four racks of four nodes. 16 singles share one rack, and two nodes of it, so that
 // groups find three whole ones, whether a rack is required or only better.
 func TestCaseB133SinglesThenNativeGang(t *testing.T) {
@@ -169,11 +179,7 @@ func TestCaseB133SinglesThenNativeGang(t *testing.T) {
 	if got := c.leavesOf(t, single...); len(got) != 1 {
 		t.Errorf("singles by rack: %v, want one rack", got)
 	}
-	used := map[string]bool{}
-	for _, name := range single {
-		used[c.pod(t, name).Spec.NodeName] = true
-	}
-	if len(used) != 2 {
+	if used := c.nodesOf(t, single...); len(used) != 2 {
 		t.Errorf("singles are on nodes %v, want two", used)
 	}
 	c.nativeGroup(t, "big", 4, leafLabel)
