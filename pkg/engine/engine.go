@@ -147,7 +147,7 @@ func (e *Engine) Chooser() *allocate.Chooser { return e.chooser }
 // Clock returns the process's clock.
 func (e *Engine) Clock() clock.WithTicker { return e.clock }
 
-// Recent returns the records that the process wrote last.
+// Recent returns the records that the process wrote last, never nil.
 func (e *Engine) Recent() *record.Recent { return e.recent }
 
 // Observer returns the process's door from the API into the ledger, nil before Start.

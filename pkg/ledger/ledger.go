@@ -100,8 +100,8 @@ func (l *Ledger) SetNode(name NodeName, t *topology.Node) {
 	l.refresh(n)
 }
 
-// FewestCards returns the smallest number of cards that a node was ever set to, not counting nodes without any; 0 before the first.
-// It takes no lock.
+// FewestCards returns the smallest number of cards, at least 1, that any node was ever set to; 0 before the first. It never rises,
+// also when that node goes. It takes no lock.
 func (l *Ledger) FewestCards() int { return int(l.fewest.Load()) }
 
 // RemoveNode takes a node out of sight: Node returns nil and no pod can take its cards. Holdings stay until their

@@ -23,7 +23,8 @@ func (o *Occupancy) At(position int) (free, total int) {
 	return int(o.free[home]), int(o.total[home])
 }
 
-// Home returns which domain At speaks of, as a number that positions of one domain have in common.
+// Home returns which domain At speaks of, as a number of 0 or more that positions of one domain have in common. It says nothing beside
+// an Occupancy of another fabric.
 func (o *Occupancy) Home(position int) int { return int(o.homes[position]) }
 
 // Tally keeps an Occupancy in line with the states of the nodes: a change of one node costs the same whatever the size of the

@@ -62,7 +62,8 @@ func (p *Plugin) PostBind(_ context.Context, _ fwk.CycleState, pod *v1.Pod, node
 }
 
 // SignPod keeps members out of batching, which would carry one pod's list of nodes over to the next: each member has a node
-// of its own. Other pods add nothing: while a turn is on, which node is kept depends on priority and age, so none is batched.
+// of its own. Other pods add nothing. None is batched that is queued while a turn is on, since which node is kept then depends on
+// priority and age; from those queued before, Filter keeps the nodes.
 func (p *Plugin) SignPod(_ context.Context, pod *v1.Pod) ([]fwk.SignFragment, *fwk.Status) {
 	if book.InGroup(pod) || p.book.Withheld() != nil {
 		return nil, fwk.NewStatus(fwk.Unschedulable, "members of gangs are not batched")

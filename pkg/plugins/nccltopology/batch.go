@@ -2,14 +2,17 @@ package nccltopology
 
 import "sync"
 
-// batch follows kube-scheduler's batching of pods that are alike. It scores all nodes in question for the first of them and offers
-// the others what is left of these, best first; as long as the node that it took last serves once more, it scores that one anew and
-// has all normalized again (NormalizeScore). For half a second it looks at no other nodes, which are a sample in a large cluster: once
-// the sampled nodes of a rack are full, it would go on in another rack though the first one has room. So a batch ends
-// when it leaves the rack that it began in.
+// batch follows kube-scheduler's batching of pods that are alike. For half a second kube-scheduler does this:
+//
+//  1. For the first pod it scores all nodes in question, in a large cluster a sample.
+//  2. For each other pod, where the last node serves once more, it scores that one anew and has all normalized (NormalizeScore).
+//  3. Where the last node does not, it asks nobody. Either way the pod is offered the best of the nodes that are left.
+//
+// Once the sampled nodes of a rack are full, the batch would go on in another rack though the first one has room. So it is refused at
+// step 2 when the last pod went to another rack than the one before; that pod stays there. Step 3 cannot be refused.
 type batch struct {
 	mu sync.Mutex
-	// rack is where the last pod of the batch went, noRack before that is known.
+	// rack is where the last pod of the batch went, noRack before that is known, and for a node outside of the fabric.
 	rack int
 }
 
@@ -24,7 +27,7 @@ func (b *batch) begin() {
 	b.rack = noRack
 }
 
-// stays notes the rack that the last pod went to, and reports whether the batch is still in the rack that it began in.
+// stays notes the rack that the last pod went to, and reports whether it is the one before, as far as that is known.
 func (b *batch) stays(rack int) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -107,7 +107,8 @@ func (p *Plugin) ScoreExtensions() fwk.ScoreExtensions { return p }
 // NormalizeScore turns the raw scores of all nodes into scores in [0, 100].
 //
 // Where pods are batched, all raw scores but one are of an earlier pod's cycle, since when the racks have changed: how full they are
-// is read anew then. What a node's own cards are worth has not changed: no pod of the batch has taken any of them. A batch
+// is read anew then. What a node's own cards are worth may be half a second old: no pod
+// of the batch has taken any of them, and Filter decides whether they serve. A batch
 // that has left its rack is refused, which has the scheduler look at all nodes again for the pod.
 func (p *Plugin) NormalizeScore(_ context.Context, state fwk.CycleState, _ *v1.Pod, scores fwk.NodeScoreList) *fwk.Status {
 	s := scoringOf(state)

@@ -17,8 +17,9 @@ const requestFragment = Name + ".Request()"
 //
 //   - members of gangs: each one that gets a node changes what the next one is near to,
 //   - pods that ask for more than half of the cards of the smallest node. A batch looks at the racks anew when the node that it took
-//     last serves once more (type batch). Where none ever does, pods would go to nodes of many racks that were alike at first.
-//   - pods that are queued before a node with cards is known.
+//     last serves once more (type batch). Where none ever does, pods go to nodes of many racks that were alike at first. Nodes that
+//     are partly used, host ports, CPU, memory and MIG instances can have the same effect, and are not looked at here.
+//   - pods that ask for cards and are queued before a node with cards is known. Those of MIG instances alone are batched.
 func (p *Plugin) SignPod(_ context.Context, pod *v1.Pod) ([]fwk.SignFragment, *fwk.Status) {
 	if book.InGroup(pod) {
 		return nil, fwk.NewStatus(fwk.Unschedulable, "members of gangs are not batched")
