@@ -3,7 +3,7 @@
 //
 //	PreFilter  reads what the pod asks for (request.FromPod); a pod without GPUs skips every later step
 //	Filter     can the node's free cards meet the request (allocate.Fits)
-//	Score      how good the best set on the node is, and what it leaves to others; formula on type grade
+//	Score      how good the best set on the node is, and what it leaves to others; formula on type allocate.Grade
 //	Reserve    chooses the set and takes it in the ledger, in one step (ledger.Assume)
 //	Unreserve  gives it back (ledger.Forget): idempotent, no I/O
 //	Bind       sends a Binding that carries the allocation record (engine.Bind)
