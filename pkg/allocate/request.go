@@ -1,5 +1,7 @@
 package allocate
 
+import "slices"
+
 // Kind is the way in which a claim takes cards.
 type Kind uint8
 
@@ -77,4 +79,13 @@ type Request struct {
 	Claims []Claim
 	NUMA   NUMAPolicy
 	NIC    NICPolicy
+}
+
+// Alike reports whether two requests ask for the same in the same way, container by container, whatever these are called. A node
+// has the same to give to both.
+func (r *Request) Alike(other *Request) bool {
+	return r.NUMA == other.NUMA && r.NIC == other.NIC && slices.EqualFunc(r.Claims, other.Claims, func(a, b Claim) bool {
+		a.Container = b.Container
+		return a == b
+	})
 }

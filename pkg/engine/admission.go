@@ -27,7 +27,7 @@ func wantOf(pod *v1.Pod, r *allocate.Request, nodes corelisters.NodeLister) *bac
 			return false // the store has no error but that of a node that is not there
 		}
 		matches, err := affinity.Match(node)
-		return (matches || err != nil) && tolerated(node, tolerations) // an affinity that cannot be read is not for us to refuse
+		return (matches || err != nil) && Tolerated(node, tolerations) // an affinity that cannot be read is not for us to refuse
 	}}
 }
 
@@ -48,8 +48,8 @@ func classOf(pod *v1.Pod) string {
 	return string(text)
 }
 
-// tolerated reports whether neither a cordon nor a taint keeps a pod with these tolerations off the node.
-func tolerated(node *v1.Node, tolerations []v1.Toleration) bool {
+// Tolerated reports whether neither a cordon nor a taint keeps a pod with these tolerations off the node.
+func Tolerated(node *v1.Node, tolerations []v1.Toleration) bool {
 	return (!node.Spec.Unschedulable || ToleratesCordon(tolerations)) && !Repels(node, tolerations)
 }
 

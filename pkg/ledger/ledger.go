@@ -37,8 +37,6 @@ type Ledger struct {
 	touched []*node
 	// scratch is derive's list of a node's holdings, kept for its memory.
 	scratch []*Holding
-	// fewest is FewestCards, written with mu held.
-	fewest atomic.Int64
 	// spare are entries for reuse, so that taking and giving back cards needs no new memory.
 	spare []*pod
 }
@@ -92,17 +90,8 @@ func (l *Ledger) SetNode(name NodeName, t *topology.Node) {
 		return
 	}
 	n.known, n.topology = true, t
-	if t != nil && t.Len() > 0 {
-		if least := l.fewest.Load(); least == 0 || int64(t.Len()) < least {
-			l.fewest.Store(int64(t.Len()))
-		}
-	}
 	l.refresh(n)
 }
-
-// FewestCards returns the smallest number of cards, at least 1, that any node was ever set to; 0 before the first. It never rises,
-// also when that node goes. It takes no lock.
-func (l *Ledger) FewestCards() int { return int(l.fewest.Load()) }
 
 // RemoveNode takes a node out of sight: Node returns nil and no pod can take its cards. Holdings stay until their
 // pods go, and count again if the node returns. Nothing else of the node is kept.

@@ -82,6 +82,14 @@ const (
 // of the label kind of DriftRepairs; the others are those of package reconcile.
 const LeftOver = "left-over"
 
+// Outcomes of looking at few nodes for a pod of no gang, values of the label result of Shortlists.
+const (
+	// ShortlistMade named the nodes to look at.
+	ShortlistMade = "made"
+	// ShortlistFailed is one of which no node served: the pod is tried again on all nodes.
+	ShortlistFailed = "failed"
+)
+
 // Results of planning a gang, values of the label result of GangPlans.
 const (
 	// PlanMade found places for all members and took their cards.
@@ -124,6 +132,8 @@ var (
 		Subsystem: subsystem, Name: "gang_plan_duration_seconds", Help: "Time to plan a gang and hold its cards.",
 		Buckets: metrics.ExponentialBuckets(0.0001, 2, 15), StabilityLevel: metrics.ALPHA,
 	})
+	// Shortlists counts pods of no gang for which the best nodes were named, and those for which none of these served.
+	Shortlists = counterVec("shortlists_total", "Pods of no gang that were looked at on the best nodes alone, by result.", "result")
 	// DriftRepairs counts differences between ledger and API that a sweep found and repaired, by kind (package reconcile).
 	DriftRepairs = counterVec("drift_repairs_total", "Differences between the GPU ledger and the API repaired by sweeps, by kind.", "kind")
 	// SweepSeconds is the time that a sweep takes, from reading the nodes to the last repair.
@@ -153,7 +163,7 @@ var register sync.Once
 func Register() {
 	register.Do(func() {
 		legacyregistry.MustRegister(Reservations, Rollbacks, BindOutcomes, PacedSeconds, PodsWoken, InventoryProblems, UnreadableRecords, ReportsDropped,
-			ForcedDeletes, AdmissionFailures, AvoidedNodes, GangRollbacks, GangPlans, GangPlanSeconds, DriftRepairs, SweepSeconds,
+			ForcedDeletes, AdmissionFailures, AvoidedNodes, GangRollbacks, GangPlans, GangPlanSeconds, Shortlists, DriftRepairs, SweepSeconds,
 			SpansDropped)
 		legacyregistry.CustomMustRegister(&gauges{})
 	})

@@ -89,6 +89,9 @@ gpu_topology_scheduler_reservations_total{result="success"} 1
 # HELP gpu_topology_scheduler_rollbacks_total [ALPHA] Reservations of GPU cards given back before the pod was bound, by cause and by how far it had come.
 # TYPE gpu_topology_scheduler_rollbacks_total counter
 gpu_topology_scheduler_rollbacks_total{cause="gang",stage="waiting"} 1
+# HELP gpu_topology_scheduler_shortlists_total [ALPHA] Pods of no gang that were looked at on the best nodes alone, by result.
+# TYPE gpu_topology_scheduler_shortlists_total counter
+gpu_topology_scheduler_shortlists_total{result="made"} 1
 # HELP gpu_topology_scheduler_spans_dropped_total [ALPHA] Spans that were not sent, by reason.
 # TYPE gpu_topology_scheduler_spans_dropped_total counter
 gpu_topology_scheduler_spans_dropped_total{reason="queue_full"} 1
@@ -144,6 +147,7 @@ func TestNamesAndLabels(t *testing.T) {
 	defer Show(nil)
 	GangPlans.WithLabelValues(PlanMade).Inc()
 	GangPlanSeconds.Observe(0.00015)
+	Shortlists.WithLabelValues(ShortlistMade).Inc()
 	GangRollbacks.Inc()
 	ReportsDropped.Inc()
 	PacedSeconds.Add(0.5)

@@ -23,9 +23,27 @@ func (o *Occupancy) At(position int) (free, total int) {
 	return int(o.free[home]), int(o.total[home])
 }
 
-// Home returns which domain At speaks of, as a number of 0 or more that positions of one domain have in common. It says nothing beside
-// an Occupancy of another fabric.
-func (o *Occupancy) Home(position int) int { return int(o.homes[position]) }
+// Packing is in thousandths. A domain with room for all has at least PackedEven, one without has less.
+const (
+	PackedFull = 1000 // where there is nothing to keep free
+	PackedEven = 500  // the fullest that still holds all is above it, the emptiest at it
+)
+
+// Packing says how well a domain suits those that want room in it, in thousandths, so that whole domains stay free:
+//
+//	free >= want   1000 - 500 x free/largest    the fuller the better
+//	else           499 x free/largest           the most of them together, but never before one that holds all
+//
+// free is what is free in the domain, largest the number of cards of the largest domain in question, at least 1, want how many cards
+// are needed in one domain. Example: racks of 32 cards with 24, 32 and 4 of them free: a single gets 625, 500 and 938; the first of
+// three pods that want 8 cards each gets 625, 500 and 62.
+func Packing(free, want, largest int) int {
+	free = min(free, largest)
+	if free >= want {
+		return PackedFull - (PackedFull-PackedEven)*free/largest
+	}
+	return (PackedEven - 1) * free / largest
+}
 
 // Tally keeps an Occupancy in line with the states of the nodes: a change of one node costs the same whatever the size of the
 // cluster. It is not safe for concurrent use.

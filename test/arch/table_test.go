@@ -187,8 +187,8 @@ var table = map[string]rule{
 	},
 	"pkg/plugins/nccltopology": {
 		imports: slices.Concat(framework, []string{
-			"pkg/allocate", "pkg/apis/config", "pkg/apis/gputopology/v1alpha1", "pkg/book", "pkg/engine", "pkg/ledger", "pkg/metrics", "pkg/placement",
-			"pkg/request", "pkg/topology",
+			"k8s.io/component-helpers/scheduling/corev1/...", "pkg/allocate", "pkg/apis/config", "pkg/apis/gputopology/v1alpha1", "pkg/book",
+			"pkg/engine", "pkg/ledger", "pkg/metrics", "pkg/placement", "pkg/record", "pkg/request", "pkg/topology",
 		}),
 		tests: cluster,
 		why:   "a plugin only translates between framework and engine; plugins never import each other",

@@ -183,13 +183,16 @@ func TestCompatProfile(t *testing.T) {
 		t.Errorf("in-tree plugins are turned off: %v", compat.Plugins)
 	}
 	shared := map[string][2]schedulerconfig.PluginSet{
-		"queueSort": {main.Plugins.QueueSort, compat.Plugins.QueueSort}, "postFilter": {main.Plugins.PostFilter, compat.Plugins.PostFilter},
+		"queueSort": {main.Plugins.QueueSort, compat.Plugins.QueueSort},
 		"filter": {main.Plugins.Filter, compat.Plugins.Filter}, "bind": {main.Plugins.Bind, compat.Plugins.Bind},
 	}
 	for point, sets := range shared {
 		if diff := cmp.Diff(sets[0], sets[1]); diff != "" {
 			t.Errorf("%s (-first +compat):\n%s", point, diff)
 		}
+	}
+	if len(compat.Plugins.PostFilter.Enabled) != 1 || compat.Plugins.PostFilter.Enabled[0].Name != "Coscheduling" {
+		t.Errorf("postFilter %v, want Coscheduling before preemption", compat.Plugins.PostFilter)
 	}
 	args := func(p schedulerconfig.KubeSchedulerProfile) map[string]any {
 		found := map[string]any{}

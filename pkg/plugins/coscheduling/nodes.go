@@ -229,7 +229,7 @@ func (s *survey) reserveFor(nominated []fwk.PodInfo, n *placement.Node) (took, f
 			continue
 		}
 		took = true
-		s.d.fill(amounts, needsOf(pod), 1)
+		s.d.fill(amounts, engine.NeedsOf(pod), 1)
 		for k, amount := range amounts {
 			n.Free[k] -= amount
 		}
@@ -297,7 +297,7 @@ func (s *survey) load(coming []book.Load) {
 	s.coming = map[ledger.NodeName][]int64{}
 	one := make([]int64, s.d.len())
 	for _, l := range coming {
-		s.d.fill(one, needsOf(l.Pod), 1)
+		s.d.fill(one, engine.NeedsOf(l.Pod), 1)
 		at := s.coming[l.Node]
 		if at == nil {
 			at = make([]int64, s.d.len())

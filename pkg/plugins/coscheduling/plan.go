@@ -215,7 +215,7 @@ func (s *survey) lacks(infos []fwk.NodeInfo) string {
 	for _, name := range slices.Sorted(maps.Keys(s.a.MinResources)) {
 		have, want := int64(0), s.a.MinResources[name]
 		for _, m := range s.a.Mates {
-			have += min(amountOf(needsOf(m.Pod), name), math.MaxInt64-have)
+			have += min(amountOf(engine.NeedsOf(m.Pod), name), math.MaxInt64-have)
 		}
 		for i := 0; i < len(infos) && have < want; i++ {
 			if s.honour(i); s.nodes[i].Roles != 0 {

@@ -14,11 +14,11 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/component-helpers/scheduling/corev1/nodeaffinity"
 	fwk "k8s.io/kube-scheduler/framework"
-	"k8s.io/kubernetes/pkg/scheduler/framework"
 
 	"github.com/gputopology/gpu-topology-scheduler/pkg/allocate"
 	"github.com/gputopology/gpu-topology-scheduler/pkg/apis/gputopology/v1alpha1"
 	"github.com/gputopology/gpu-topology-scheduler/pkg/book"
+	"github.com/gputopology/gpu-topology-scheduler/pkg/engine"
 	"github.com/gputopology/gpu-topology-scheduler/pkg/placement"
 	"github.com/gputopology/gpu-topology-scheduler/pkg/record"
 	"github.com/gputopology/gpu-topology-scheduler/pkg/request"
@@ -89,7 +89,7 @@ func (p *Plugin) newRole(pod *v1.Pod) (*role, error) {
 	}
 	r := &role{
 		pod: pod, request: asked, affinity: nodeaffinity.GetRequiredNodeAffinity(pod), dialects: args.RecordDialects,
-		needs: needsOf(pod), ports: hostPorts(pod),
+		needs: engine.NeedsOf(pod), ports: hostPorts(pod),
 	}
 	if asked != nil {
 		if err := record.Check(asked, args.RecordDialects); err != nil {
@@ -109,16 +109,6 @@ func (p *Plugin) newRole(pod *v1.Pod) (*role, error) {
 	}
 	r.alone, err = selfExclusions(pod)
 	return r, err
-}
-
-// needsOf is what the scheduler's cache will count for a pod.
-func needsOf(pod *v1.Pod) fwk.Resource {
-	info, err := framework.NewPodInfo(pod)
-	if info == nil {
-		return &framework.Resource{}
-	}
-	_ = err // of affinity terms that cannot be parsed, which a cycle of the pod itself refuses
-	return info.CalculateResource().Resource
 }
 
 // selfExclusions returns the selectors of the pod's required anti-affinity terms on hosts that select the pod itself: at most

@@ -6,6 +6,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/gputopology/gpu-topology-scheduler/pkg/placement"
 	kit "github.com/gputopology/gpu-topology-scheduler/pkg/testkit"
 )
 
@@ -47,7 +48,7 @@ func TestCaseB127RoomFollowsReserve(t *testing.T) {
 		r := f.newRoom(f.engine.Fabric(), f.infos, 8)
 		for _, info := range f.infos {
 			name := info.Node().Name
-			if full := r.packing(f.position(name)) < packedEven; full != used[name] {
+			if full := r.packing(f.position(name)) < placement.PackedEven; full != used[name] {
 				t.Fatalf("after %d pods: rack of %s is full %t, want %t", i, name, full, used[name])
 			}
 		}

@@ -1,5 +1,8 @@
 // Package nccltopology is the NCCLTopology plugin: pods that talk to each other by NCCL stand near each other in the network.
 //
+//	PreFilter          has a pod of no gang looked at on the best nodes of the cluster alone (shortlist.go); which pods are not is said
+//	                   above wide
+//	PostFilter         has it looked at on all nodes where none of these serves
 //	PreScore           reads the gang's nodes and the room of the domains; skips pods without GPUs, planned members, and
 //	                   the cycles of native groups
 //	Score              a member that comes by itself: near its gang (type nearness); a single: type points
@@ -13,13 +16,14 @@
 //	book.MatesOf           -+-> scoring (CycleState)    -> Score, NormalizeScore
 //	ledger, free cards     -+
 //
+//	ledger, what changed   -+-> shortlists, by request -> those that serve (type asker) -> PreFilterResult
+//	engine.Occupancy       -+
+//
 //	engine.Fabric          -+-> stock -> candidates     -> Placements
 //	ledger, free cards     -+-> survey (PodGroupCycleState) -> ScorePlacement, NormalizePlacementScore
 //
 // Gangs that Coscheduling plans have their nodes before Score is asked; this plugin has nothing to say about them but to keep
 // the fabric for the planner (engine.StartFabric). The plugin filters nothing, so it waits for no event.
-//
-// Pods without mates may be batched by kube-scheduler: SignPod says which, type batch how far a batch goes.
 //
 // # Scores
 //

@@ -15,6 +15,7 @@ import (
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes/fake"
 	"k8s.io/client-go/tools/events"
+	"k8s.io/klog/v2"
 	"k8s.io/klog/v2/ktesting"
 	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/kubernetes/pkg/features"
@@ -48,6 +49,16 @@ type fixture struct {
 	client   *fake.Clientset
 	// infos are the nodes of the snapshot, in the order of the objects.
 	infos []fwk.NodeInfo
+	// activated has how often each pod was wanted tried at once.
+	activated activations
+}
+
+type activations map[string]int
+
+func (a activations) Activate(_ klog.Logger, pods map[string]*v1.Pod) {
+	for _, pod := range pods {
+		a[pod.Name]++
+	}
 }
 
 // withNativeGroups turns the gates on that snapshots look at.
@@ -84,14 +95,14 @@ func newFixtureWith(t testing.TB, change func(*config.NCCLTopologyArgs), nodes [
 	client := fake.NewClientset(objects...)
 	factory := informers.NewSharedInformerFactory(client, 0)
 	snapshot := cache.NewTestSnapshotWithPodGroups(pods, nodes, []*schedulingv1beta1.PodGroup{nativeGroup("g", 1, "").PodGroup})
-	recorder := events.NewFakeRecorder(1000)
+	recorder, activated := events.NewFakeRecorder(1000), activations{}
 	handle, err := frameworkruntime.NewFramework(ctx, frameworkruntime.Registry{queuesort.Name: queuesort.New, defaultbinder.Name: defaultbinder.New}, &schedconfig.KubeSchedulerProfile{
 		SchedulerName: kit.SchedulerName,
 		Plugins: &schedconfig.Plugins{
 			QueueSort: schedconfig.PluginSet{Enabled: []schedconfig.Plugin{{Name: queuesort.Name}}},
 			Bind:      schedconfig.PluginSet{Enabled: []schedconfig.Plugin{{Name: defaultbinder.Name}}},
 		},
-	}, frameworkruntime.WithClientSet(client), frameworkruntime.WithInformerFactory(factory), frameworkruntime.WithSnapshotSharedLister(snapshot), frameworkruntime.WithEventRecorder(recorder))
+	}, frameworkruntime.WithClientSet(client), frameworkruntime.WithInformerFactory(factory), frameworkruntime.WithSnapshotSharedLister(snapshot), frameworkruntime.WithEventRecorder(recorder), frameworkruntime.WithPodActivator(activated))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -112,7 +123,7 @@ func newFixtureWith(t testing.TB, change func(*config.NCCLTopologyArgs), nodes [
 	}
 	factory.Start(ctx.Done())
 	factory.WaitForCacheSync(ctx.Done())
-	f := &fixture{Plugin: built.(*Plugin), ctx: ctx, recorder: recorder, client: client} //nolint:errcheck // the factory makes nothing else
+	f := &fixture{Plugin: built.(*Plugin), ctx: ctx, recorder: recorder, client: client, activated: activated} //nolint:errcheck // the factory makes nothing else
 	t.Cleanup(func() {
 		cancel()
 		if err := shared.Close(); err != nil {

@@ -2,13 +2,16 @@ package nccltopology
 
 import (
 	"context"
+	"sync"
 
 	"k8s.io/apimachinery/pkg/runtime"
 	utilfeature "k8s.io/apiserver/pkg/util/feature"
+	corelisters "k8s.io/client-go/listers/core/v1"
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/kubernetes/pkg/features"
 	frameworkruntime "k8s.io/kubernetes/pkg/scheduler/framework/runtime"
+	"k8s.io/utils/lru"
 
 	"github.com/gputopology/gpu-topology-scheduler/pkg/apis/config"
 	"github.com/gputopology/gpu-topology-scheduler/pkg/engine"
@@ -22,7 +25,14 @@ type Plugin struct {
 	engine *engine.Engine
 	handle fwk.Handle
 	hints  hintCache
-	batch  *batch
+	lists  shortlists
+	// isFirst says that PostFilter stands before preemption, as soon as order is done: the framework lists its plugins after New.
+	order   sync.Once
+	isFirst bool
+	// widened are the pods that look at all nodes.
+	widened *lru.Cache
+	// services are what default spread constraints go by.
+	services corelisters.ServiceLister
 
 	// pciWeight and nvlinkWeight are 1 together.
 	pciWeight, nvlinkWeight float64
@@ -32,6 +42,9 @@ type Plugin struct {
 }
 
 var (
+	_ fwk.PreFilterPlugin          = &Plugin{}
+	_ fwk.PostFilterPlugin         = &Plugin{}
+	_ fwk.EnqueueExtensions        = &Plugin{}
 	_ fwk.PreScorePlugin           = &Plugin{}
 	_ fwk.ScorePlugin              = &Plugin{}
 	_ fwk.ScoreExtensions          = &Plugin{}
@@ -51,11 +64,13 @@ func New(shared *engine.Engine) frameworkruntime.PluginFactory {
 		if err := shared.StartFabric(handle, args, klog.FromContext(ctx)); err != nil {
 			return nil, err
 		}
-		return &Plugin{
-			engine: shared, handle: handle, batch: newBatch(),
+		p := &Plugin{
+			engine: shared, handle: handle, widened: lru.New(maxWide), services: handle.SharedInformerFactory().Core().V1().Services().Lister(),
 			pciWeight: *args.PCIWeight, nvlinkWeight: *args.NVLinkWeight, maxPlacements: int(*args.MaxPlacements),
 			composite: utilfeature.DefaultFeatureGate.Enabled(features.CompositePodGroup),
-		}, nil
+		}
+		p.lists.ledger, p.lists.value = shared.Ledger(), p.value
+		return p, nil
 	}
 }
 

@@ -13,6 +13,7 @@ import (
 
 	"github.com/gputopology/gpu-topology-scheduler/pkg/apis/gputopology/v1alpha1"
 	"github.com/gputopology/gpu-topology-scheduler/pkg/ledger"
+	"github.com/gputopology/gpu-topology-scheduler/pkg/placement"
 	kit "github.com/gputopology/gpu-topology-scheduler/pkg/testkit"
 	"github.com/gputopology/gpu-topology-scheduler/pkg/topology"
 )
@@ -175,13 +176,13 @@ func TestPointsContract(t *testing.T) {
 		p := &Plugin{pciWeight: weight, nvlinkWeight: 1 - weight}
 		bandwidth := rapid.Int64Range(-5, 20_000_000)
 		link := rapid.IntRange(0, len(closeness)-1)
-		packing := rapid.IntRange(0, packedFull)
+		packing := rapid.IntRange(0, placement.PackedFull)
 		score := func(b int64, l, k int) int64 {
 			pci, nvlink := scale(minPCI, closeness[l]), nvlinkBandwidth(topology.Bandwidth(b))
 			if pci < minPCI || pci > maxPCI || nvlink < minNVLink || nvlink > maxNVLink {
 				t.Fatalf("PCIProximity %v, NVLinkBandwidth %v", pci, nvlink)
 			}
-			return points(p.seed(pci, nvlink) * int64(k) / packedFull).final()
+			return points(p.seed(pci, nvlink) * int64(k) / placement.PackedFull).final()
 		}
 		b1, l1, k1 := bandwidth.Draw(t, "b1"), link.Draw(t, "l1"), packing.Draw(t, "k1")
 		b2, l2, k2 := bandwidth.Draw(t, "b2"), link.Draw(t, "l2"), packing.Draw(t, "k2")
@@ -326,5 +327,21 @@ func TestHintCounts(t *testing.T) {
 	changed.Annotations[v1alpha1.NCCLHintAnnotation] = `{"nvlinkBandwidth":0.9}`
 	if got, want := f.hintOf(changed), (hint{nvlink: 0.9}); got != want {
 		t.Errorf("after the annotation has changed the hint is %+v, want %+v", got, want)
+	}
+}
+
+func TestSignPod(t *testing.T) {
+	f := newFixture(t, racked(1, 1, 1, kit.N8s))
+	sign := func(pod *v1.Pod) ([]fwk.SignFragment, *fwk.Status) { return f.SignPod(f.ctx, pod) }
+	if none, status := sign(kit.Pod("ns", "cpu")); len(none) != 0 || !status.IsSuccess() {
+		t.Errorf("a pod without GPUs: %v, %v", none, status)
+	}
+	for name, pod := range map[string]*v1.Pod{
+		"a pod with GPUs": kit.Pod("ns", "a", kit.GPUs(2)), "a member of a gang": f.elastic("g", 1)[0], "a member of a native group": nativePods("g", 1)[0],
+		"a pod whose request cannot be read": kit.Pod("ns", "d", kit.VRAM(-1, 1)),
+	} {
+		if _, status := sign(pod); status.IsSuccess() {
+			t.Errorf("%s is signed", name)
+		}
 	}
 }

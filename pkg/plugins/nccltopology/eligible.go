@@ -1,0 +1,133 @@
+package nccltopology
+
+import (
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	corev1helpers "k8s.io/component-helpers/scheduling/corev1"
+	"k8s.io/component-helpers/scheduling/corev1/nodeaffinity"
+	"k8s.io/klog/v2"
+	fwk "k8s.io/kube-scheduler/framework"
+	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/helper"
+
+	"github.com/gputopology/gpu-topology-scheduler/pkg/book"
+	"github.com/gputopology/gpu-topology-scheduler/pkg/engine"
+	"github.com/gputopology/gpu-topology-scheduler/pkg/ledger"
+	"github.com/gputopology/gpu-topology-scheduler/pkg/record"
+	"github.com/gputopology/gpu-topology-scheduler/pkg/request"
+)
+
+// wide reports whether all nodes are to be looked at for a pod:
+//
+//   - members of gangs, which have a node by plan or stand near their mates,
+//   - pods that were promised a node, and those of which no node of a shortlist served,
+//   - pods that other plugins have something to say about that is not known of a node by itself: required or preferred affinity to
+//     other pods, preferred nodes, topology spread, volumes that come with a claim, devices of DRA, host ports.
+func (p *Plugin) wide(pod *v1.Pod) bool {
+	spec := &pod.Spec
+	if book.InGroup(pod) || pod.Status.NominatedNodeName != "" || len(spec.ResourceClaims) > 0 || len(spec.TopologySpreadConstraints) > 0 {
+		return true
+	}
+	if a := spec.Affinity; a != nil && (a.PodAffinity != nil || a.PodAntiAffinity != nil ||
+		a.NodeAffinity != nil && len(a.NodeAffinity.PreferredDuringSchedulingIgnoredDuringExecution) > 0) {
+		return true
+	}
+	for i := range spec.Volumes {
+		if v := &spec.Volumes[i]; v.PersistentVolumeClaim != nil || v.Ephemeral != nil {
+			return true
+		}
+	}
+	if hasHostPorts(spec.Containers) || hasHostPorts(spec.InitContainers) {
+		return true
+	}
+	if _, failed := p.widened.Get(pod.UID); failed {
+		return true
+	}
+	return p.spread(pod)
+}
+
+func hasHostPorts(containers []v1.Container) bool {
+	for i := range containers {
+		for k := range containers[i].Ports {
+			if containers[i].Ports[k].HostPort > 0 {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// spread reports whether default constraints, where there are any, spread the pod: it has a controller whose pods are alike, or is
+// behind a Service.
+func (p *Plugin) spread(pod *v1.Pod) bool {
+	if owner := metav1.GetControllerOfNoCopy(pod); owner != nil {
+		switch owner.Kind {
+		case "ReplicaSet", "ReplicationController", "StatefulSet":
+			return true
+		}
+	}
+	services, err := helper.GetPodServices(p.services, pod)
+	return err != nil || len(services) > 0
+}
+
+// asker is what a pod wants of a node besides cards.
+type asker struct {
+	pod      *v1.Pod
+	needs    fwk.Resource
+	affinity nodeaffinity.RequiredNodeAffinity
+	dialects []string
+}
+
+func (p *Plugin) askerOf(pod *v1.Pod) *asker {
+	a := &asker{pod: pod, needs: engine.NeedsOf(pod), affinity: nodeaffinity.GetRequiredNodeAffinity(pod)}
+	if args := p.engine.Profile(pod.Spec.SchedulerName); args != nil {
+		a.dialects = args.RecordDialects
+	}
+	return a
+}
+
+// serves reports whether a node, of which the cards are known to serve, admits the pod and has room for it. One with a taint that says
+// that others are preferred does not.
+func (p *Plugin) serves(a *asker, info fwk.NodeInfo) bool {
+	node := info.Node()
+	if !engine.Tolerated(node, a.pod.Spec.Tolerations) || discouraged(node, a.pod.Spec.Tolerations) || !hasRoom(info, a.needs) {
+		return false
+	}
+	if ok, err := a.affinity.Match(node); err != nil || !ok {
+		return false // a selector that cannot be read is refused by Filter
+	}
+	if p.engine.Observer().Avoided(node.Name) {
+		return false
+	}
+	if len(a.dialects) == 0 {
+		return true
+	}
+	cards := p.engine.Ledger().Node(ledger.NodeName(node.Name))
+	return cards != nil && record.CheckNode(cards.Topology, node.Name, a.dialects) == nil
+}
+
+// discouraged reports whether a taint says that a pod with these tolerations is better off elsewhere.
+func discouraged(node *v1.Node, tolerations []v1.Toleration) bool {
+	if len(node.Spec.Taints) == 0 {
+		return false
+	}
+	_, untolerated := corev1helpers.FindMatchingUntoleratedTaint(klog.Background(), node.Spec.Taints, tolerations,
+		func(t *v1.Taint) bool { return t.Effect == v1.TaintEffectPreferNoSchedule }, true)
+	return untolerated
+}
+
+// hasRoom reports whether a node has what a pod needs left, as NodeResourcesFit counts it.
+func hasRoom(info fwk.NodeInfo, needs fwk.Resource) bool {
+	has, used := info.GetAllocatable(), info.GetRequested()
+	within := func(need, has, used int64) bool { return need <= 0 || need <= has-used }
+	if len(info.GetPods()) >= has.GetAllowedPodNumber() || !within(needs.GetMilliCPU(), has.GetMilliCPU(), used.GetMilliCPU()) ||
+		!within(needs.GetMemory(), has.GetMemory(), used.GetMemory()) ||
+		!within(needs.GetEphemeralStorage(), has.GetEphemeralStorage(), used.GetEphemeralStorage()) {
+		return false
+	}
+	for name, need := range needs.GetScalarResources() {
+		if request.Counted(name) && !within(need, has.GetScalarResources()[name], used.GetScalarResources()[name]) {
+			return false
+		}
+	}
+	return true
+}
