@@ -139,6 +139,10 @@ func (s *State) Plannable(uid ledger.PodUID, now time.Time) bool {
 
 // Admit says what a member's PreFilter does. The verdict VerdictPlan obliges the caller to tell PlanMade or PlanFailed.
 func (s *State) Admit(uid ledger.PodUID, now time.Time) Verdict {
+	if s.Plannable(uid, now) {
+		s.cured, s.told = false, false // what happens from here on may make the next plan succeed
+		return Verdict{Kind: VerdictPlan, Candidates: uids(s.in(StagePending)), Need: s.need()}
+	}
 	m := s.members[uid]
 	switch {
 	case m != nil && m.stage == StagePlanned:
@@ -152,10 +156,7 @@ func (s *State) Admit(uid ledger.PodUID, now time.Time) Verdict {
 		return Verdict{Reason: s.sentence("this member is %s", m.stage)}
 	case s.alone():
 		return Verdict{Kind: VerdictAlone}
+	default:
+		return Verdict{Reason: s.hindrance(now)}
 	}
-	if reason := s.hindrance(now); reason != "" {
-		return Verdict{Reason: reason}
-	}
-	s.cured, s.told = false, false // what happens from here on may make the next plan succeed
-	return Verdict{Kind: VerdictPlan, Candidates: uids(s.in(StagePending)), Need: s.need()}
 }
