@@ -112,12 +112,13 @@ type Book struct {
 	// unsettled are verdicts for pods that were not found waiting at Permit: they may be about to.
 	unsettled map[ledger.PodUID]verdict
 	vanished  map[ledger.PodUID]time.Time
-	// cured are the gangs that something may help, noted since curedAt, foremost the highest priority among them; curedAll says
-	// that all that wait are among them. They are told together in rounds, counted from 1.
+	// cured are the gangs that something may help, noted since curedAt, foremost the one of the highest priority among those of
+	// them that are ready, nil if none is; curedAll says that all that wait are among them. They are told together in rounds,
+	// counted from 1.
 	cured    map[*group]bool
 	curedAll bool
 	curedAt  time.Time
-	foremost int64
+	foremost *group
 	round    uint64
 	// barred are the pods, by namespace/name, that were refused because of the turn.
 	barred    map[string]*v1.Pod
@@ -231,7 +232,7 @@ func (b *Book) tidy(g *group) {
 	delete(b.due, g)
 	delete(b.dirty, g)
 	delete(b.later, g)
-	delete(b.cured, g)
+	delete(b.cured, g) // and foremost is another one since the end of the gang was noted (changed)
 	if b.writer != nil {
 		b.writer.Forget(absentUID(g.key))
 	}

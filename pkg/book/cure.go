@@ -40,12 +40,13 @@ func (b *Book) MayCure(pod *v1.Pod) bool {
 	return false
 }
 
-// MayCureAll says that something happened that may help any gang that waits, and that the scheduler's queue does not hear of.
+// MayCureAll says that something happened that may help any gang that waits, and that the scheduler's queue does not hear of. Who
+// waits is looked up when gangs are told, or before that when one is about to be planned: a thousand leases may be renewed at a time.
 func (b *Book) MayCureAll() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.noted()
-	b.curedAll = true // who waits is looked up once for all calls: a thousand leases may be renewed at a time
+	b.curedAll = true
 }
 
 // note has the loop tell the gang of a cure. The caller holds mu.
@@ -56,13 +57,33 @@ func (b *Book) note(g *group) {
 
 // add puts a gang among those that are told next. The caller holds mu.
 func (b *Book) add(g *group) {
-	if priority := g.priority(); len(b.cured) == 0 || priority > b.foremost {
-		b.foremost = priority
-	}
 	b.cured[g] = true
+	b.weigh(g)
 }
 
-// gather looks up who waits, where all are to be told. The caller holds mu.
+// weigh keeps foremost, of a gang that is among cured and has come there or changed. The caller holds mu.
+func (b *Book) weigh(g *group) {
+	switch ready := g.ready(); {
+	case ready && (b.foremost == nil || g.priority() > b.foremost.priority()):
+		b.foremost = g
+	case !ready && b.foremost == g:
+		b.foremost = nil
+		for other := range b.cured {
+			b.weigh(other)
+		}
+	}
+}
+
+// ready reports whether the group is a gang that could be planned as it stands, but for its rest. Nobody need yield to another one.
+func (g *group) ready() bool {
+	if g.state == nil {
+		return false
+	}
+	lead, ok := g.state.Lead()
+	return ok && g.state.Plannable(lead, g.state.RetryAt())
+}
+
+// gather looks up who waits, where MayCureAll was called since that was done last. The caller holds mu.
 func (b *Book) gather() {
 	if b.curedAll {
 		b.curedAll = false
@@ -73,15 +94,15 @@ func (b *Book) gather() {
 }
 
 // yields has a gang that is about to be planned wait until cures that were noted are told, where one is of a gang of higher
-// priority: the cycle that could take what came free must not be that of whoever happened to stand in the active queue. Both are
-// activated together then, and the queue has the other one first. A gang yields once between two plans, so that one that waits
-// for more than ever comes free holds nobody up, and not while it holds cards. The caller holds mu.
+// priority that could be planned then: the cycle that could take what came free must not be that of whoever happened to stand in
+// the active queue. Both are activated together then, and the queue has the other one first. A gang yields once between two plans,
+// so that one that waits for more than ever comes free holds nobody up, and not while it holds cards. The caller holds mu.
 func (b *Book) yields(g *group, uid ledger.PodUID, now time.Time) bool {
 	if !g.state.Plannable(uid, now) || b.orderOf(g).band == bandHeld {
 		return false
 	}
 	b.gather()
-	if behind := len(b.cured) > 0 && b.foremost > g.priority(); !behind || g.yielded != 0 && g.yielded != b.round {
+	if behind := b.foremost != nil && b.foremost.priority() > g.priority(); !behind || g.yielded != 0 && g.yielded != b.round {
 		g.yielded = 0
 		return false
 	}
@@ -106,8 +127,9 @@ func (b *Book) cure(now time.Time) int64 {
 	}
 	b.gather()
 	b.round++
-	defer clear(b.cured)
-	return b.tell(b.cured, gang.Cured{})
+	cured := b.cured
+	b.cured, b.foremost = map[*group]bool{}, nil
+	return b.tell(cured, gang.Cured{})
 }
 
 // nobody is the priority where no gang was activated, above that of any pod.

@@ -35,5 +35,6 @@
 //
 // The queue tells of an event by asking MayCure about one pod after the other. The gangs that it may help are noted, and told
 // together once the queue is through (curePeriod), so that priority decides among them. A gang that is about to be planned
-// meanwhile, since it stood in the active queue, yields to those of higher priority that are noted, once between two plans.
+// meanwhile, since it stood in the active queue, yields to those of higher priority that are noted and could be planned, once
+// between two plans.
 package book

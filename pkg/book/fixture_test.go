@@ -262,14 +262,15 @@ func (b *bench) counts(group string) gang.Counts {
 	return g.state.Counts()
 }
 
-// check holds that the ledger and every gang are sound, that gangs which have no plan hold nothing unbound, and that whoever is
-// kept out of the queue has a lead that stands for it.
+// check holds that the ledger and every gang are sound, that gangs which have no plan hold nothing unbound, that whoever is kept
+// out of the queue has a lead that stands for it, and that others yield to the right gang.
 func (b *bench) check() {
 	b.t.Helper()
 	if err := b.ledger.Check(); err != nil {
 		b.t.Errorf("ledger: %v", err)
 	}
 	b.kept()
+	b.first()
 	for _, g := range b.groups {
 		if g.state == nil {
 			continue

@@ -15,8 +15,8 @@ import (
 // before the others get it from us.
 const conditionGrace = time.Second
 
-// changed notes what follows from a change of a group: its place in the queue, when it is due, what its status says. The
-// caller holds mu.
+// changed notes what follows from a change of a group: its place in the queue, when it is due, what its status says, who need
+// yield to it. The caller holds mu.
 func (b *Book) changed(g *group) {
 	now := b.clock.Now()
 	delete(b.due, g)
@@ -48,6 +48,9 @@ func (b *Book) changed(g *group) {
 		g.reason, g.since = reason, now
 	}
 	b.setOrder(g.key, b.orderOf(g))
+	if b.cured[g] {
+		b.weigh(g)
+	}
 	if b.writer != nil && b.groups[g.key] == g && !b.dirty[g] {
 		b.dirty[g] = true
 		b.wake()
