@@ -52,6 +52,8 @@ type owners struct {
 	controllers corelisters.ReplicationControllerLister
 	replicas    appslisters.ReplicaSetLister
 	stateful    appslisters.StatefulSetLister
+	// complete reports whether services lists all that there were at the start.
+	complete func() bool
 }
 
 var (
@@ -96,9 +98,11 @@ func New(shared *engine.Engine) frameworkruntime.PluginFactory {
 }
 
 func ownersOf(factory informers.SharedInformerFactory) owners {
+	services := factory.Core().V1().Services()
 	return owners{
-		services: factory.Core().V1().Services().Lister(), controllers: factory.Core().V1().ReplicationControllers().Lister(),
+		services: services.Lister(), controllers: factory.Core().V1().ReplicationControllers().Lister(),
 		replicas: factory.Apps().V1().ReplicaSets().Lister(), stateful: factory.Apps().V1().StatefulSets().Lister(),
+		complete: services.Informer().HasSynced,
 	}
 }
 

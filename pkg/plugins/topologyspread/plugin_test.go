@@ -7,6 +7,8 @@ import (
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/informers"
+	"k8s.io/client-go/kubernetes/fake"
 	fwk "k8s.io/kube-scheduler/framework"
 	schedconfig "k8s.io/kubernetes/pkg/scheduler/apis/config"
 	"k8s.io/kubernetes/pkg/scheduler/framework"
@@ -97,6 +99,63 @@ func TestSignPod(t *testing.T) {
 				}
 			}
 		}
+	}
+}
+
+// TestSignPodByControllerReference: pods may be queued before the informer shows their controller. What that is called is enough.
+func TestSignPodByControllerReference(t *testing.T) {
+	system := newFixture(t, options{})
+	list := newFixture(t, options{args: func(a *config.TopologySpreadArgs) { a.DefaultingType = schedconfig.ListDefaulting }})
+	is := true
+	for _, tt := range []struct {
+		f                *fixture
+		apiVersion, kind string
+		controller       *bool
+		want             bool
+	}{
+		{system, "apps/v1", "ReplicaSet", &is, false},
+		{system, "apps/v1", "StatefulSet", &is, false},
+		{system, "v1", "ReplicationController", &is, false},
+		{system, "batch/v1", "Job", &is, true},
+		{system, "example.com/v1", "ReplicaSet", &is, true},
+		{system, "apps/v1", "ReplicaSet", nil, true},
+		{list, "apps/v1", "ReplicaSet", &is, true},
+	} {
+		pod := kit.Pod("ns", "x")
+		pod.OwnerReferences = []metav1.OwnerReference{{APIVersion: tt.apiVersion, Kind: tt.kind, Name: "unseen", Controller: tt.controller}}
+		if fragments, status := tt.f.SignPod(tt.f.ctx, pod); len(fragments) != 0 || status.IsSuccess() != tt.want {
+			t.Errorf("a %s of %s, defaults %t: %v, %v, want success %t", tt.kind, tt.apiVersion, len(tt.f.defaults) > 0, fragments, status, tt.want)
+		}
+	}
+}
+
+// TestSignPodBeforeServicesAreKnown: as long as a Service that selects the pod may be there, the pod is not like another one.
+func TestSignPodBeforeServicesAreKnown(t *testing.T) {
+	f := newFixture(t, options{})
+	none := f.args.DeepCopy()
+	none.DefaultingType = schedconfig.ListDefaulting
+	client := fake.NewClientset()
+	factory := informers.NewSharedInformerFactory(client, 0)
+	handle := newHandle(t, f, client, factory)
+	signs := func(args *config.TopologySpreadArgs) func() bool {
+		p, err := New(f.engine)(f.ctx, args, handle)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return func() bool {
+			_, status := p.(*Plugin).SignPod(f.ctx, kit.Pod("ns", "x")) //nolint:errcheck // the factory makes nothing else
+			return status.IsSuccess()
+		}
+	}
+	system, without := signs(f.args), signs(none)
+	if system() || !without() {
+		t.Errorf("before the Services are known, pods are signed with the system's constraints: %t, without any: %t", system(), without())
+	}
+	factory.Start(f.ctx.Done())
+	t.Cleanup(factory.Shutdown)
+	factory.WaitForCacheSync(f.ctx.Done())
+	if !system() || !without() {
+		t.Errorf("after the Services are known, pods are signed with the system's constraints: %t, without any: %t", system(), without())
 	}
 }
 
