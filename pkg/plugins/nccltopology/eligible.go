@@ -2,7 +2,6 @@ package nccltopology
 
 import (
 	v1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	corev1helpers "k8s.io/component-helpers/scheduling/corev1"
 	"k8s.io/component-helpers/scheduling/corev1/nodeaffinity"
 	"k8s.io/klog/v2"
@@ -59,11 +58,8 @@ func hasHostPorts(containers []v1.Container) bool {
 // spread reports whether default constraints, where there are any, spread the pod: it has a controller whose pods are alike, or is
 // behind a Service.
 func (p *Plugin) spread(pod *v1.Pod) bool {
-	if owner := metav1.GetControllerOfNoCopy(pod); owner != nil {
-		switch owner.Kind {
-		case "ReplicaSet", "ReplicationController", "StatefulSet":
-			return true
-		}
+	if engine.SpreadByController(pod) {
+		return true
 	}
 	services, err := helper.GetPodServices(p.services, pod)
 	return err != nil || len(services) > 0

@@ -198,10 +198,10 @@ func TestWideOf(t *testing.T) {
 		all, err := f.services.Services("ns").Get("s")
 		return err == nil && all != nil
 	})
-	owned := func(kind string) func(*v1.Pod) {
+	owned := func(version, kind string) func(*v1.Pod) {
 		yes := true
 		return func(p *v1.Pod) {
-			p.OwnerReferences = []metav1.OwnerReference{{Kind: kind, Name: "o", Controller: &yes}}
+			p.OwnerReferences = []metav1.OwnerReference{{APIVersion: version, Kind: kind, Name: "o", Controller: &yes}}
 		}
 	}
 	volume := func(source v1.VolumeSource) func(*v1.Pod) {
@@ -214,11 +214,11 @@ func TestWideOf(t *testing.T) {
 		wide   bool
 	}{
 		"nothing":        {func(*v1.Pod) {}, false},
-		"a Job's":        {owned("Job"), false},
+		"a Job's":        {owned("batch/v1", "Job"), false},
 		"a volume":       {volume(v1.VolumeSource{EmptyDir: &v1.EmptyDirVolumeSource{}}), false},
 		"a port":         {func(p *v1.Pod) { p.Spec.Containers[0].Ports = []v1.ContainerPort{{ContainerPort: 80}} }, false},
 		"a selector":     {affinity(v1.Affinity{NodeAffinity: &v1.NodeAffinity{RequiredDuringSchedulingIgnoredDuringExecution: &v1.NodeSelector{NodeSelectorTerms: []v1.NodeSelectorTerm{{MatchExpressions: []v1.NodeSelectorRequirement{{Key: leafKey, Operator: v1.NodeSelectorOpExists}}}}}}}), false},
-		"a ReplicaSet's": {owned("ReplicaSet"), true}, "a StatefulSet's": {owned("StatefulSet"), true}, "an RC's": {owned("ReplicationController"), true},
+		"a ReplicaSet's": {owned("apps/v1", "ReplicaSet"), true}, "a StatefulSet's": {owned("apps/v1", "StatefulSet"), true}, "an RC's": {owned("v1", "ReplicationController"), true},
 		"a Service's":      {func(p *v1.Pod) { p.Labels = map[string]string{"app": "served"} }, true},
 		"a claim":          {volume(v1.VolumeSource{PersistentVolumeClaim: &v1.PersistentVolumeClaimVolumeSource{ClaimName: "c"}}), true},
 		"an own claim":     {volume(v1.VolumeSource{Ephemeral: &v1.EphemeralVolumeSource{}}), true},

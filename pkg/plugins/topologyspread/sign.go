@@ -3,19 +3,11 @@ package topologyspread
 import (
 	"context"
 
-	appsv1 "k8s.io/api/apps/v1"
 	v1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	fwk "k8s.io/kube-scheduler/framework"
-)
 
-// spreading are the controllers whose selectors default constraints use.
-var spreading = map[schema.GroupVersionKind]bool{
-	v1.SchemeGroupVersion.WithKind("ReplicationController"): true,
-	appsv1.SchemeGroupVersion.WithKind("ReplicaSet"):        true,
-	appsv1.SchemeGroupVersion.WithKind("StatefulSet"):       true,
-}
+	"github.com/gputopology/gpu-topology-scheduler/pkg/engine"
+)
 
 // SignPod adds nothing for a pod that nothing spreads: it has no constraints, and for the default ones no Service, ReplicaSet or
 // the like says which pods it belongs with, as for pods of a Job. Other pods are not batched: where one goes changes where the next
@@ -30,15 +22,9 @@ func (p *Plugin) SignPod(_ context.Context, pod *v1.Pod) ([]fwk.SignFragment, *f
 		return nil, nil
 	case !p.owners.complete():
 		return nil, fwk.NewStatus(fwk.Unschedulable, "it is not known yet whether default topology spread constraints apply")
-	case controlled(pod) || !p.ownersOf(pod).Empty():
+	case engine.SpreadByController(pod) || !p.ownersOf(pod).Empty():
 		return nil, fwk.NewStatus(fwk.Unschedulable, "a pod with default topology spread constraints is not like another one")
 	default:
 		return nil, nil
 	}
-}
-
-// controlled reports whether the pod's controller is one whose selector default constraints use.
-func controlled(pod *v1.Pod) bool {
-	owner := metav1.GetControllerOfNoCopy(pod)
-	return owner != nil && spreading[schema.FromAPIVersionAndKind(owner.APIVersion, owner.Kind)]
 }
