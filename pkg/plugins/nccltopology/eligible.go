@@ -7,6 +7,7 @@ import (
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/helper"
+	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/nodeports"
 
 	"github.com/gputopology/gpu-topology-scheduler/pkg/book"
 	"github.com/gputopology/gpu-topology-scheduler/pkg/engine"
@@ -20,7 +21,7 @@ import (
 //   - members of gangs, which have a node by plan or stand near their mates,
 //   - pods that were promised a node, and those of which no node of a shortlist served,
 //   - pods that other plugins have something to say about that is not known of a node by itself: required or preferred affinity to
-//     other pods, preferred nodes, topology spread, volumes that come with a claim, devices of DRA, host ports.
+//     other pods, preferred nodes, topology spread, volumes that are not reached from everywhere, devices of DRA.
 func (p *Plugin) wide(pod *v1.Pod) bool {
 	spec := &pod.Spec
 	if book.InGroup(pod) || pod.Status.NominatedNodeName != "" || len(spec.ResourceClaims) > 0 || len(spec.TopologySpreadConstraints) > 0 {
@@ -30,29 +31,10 @@ func (p *Plugin) wide(pod *v1.Pod) bool {
 		a.NodeAffinity != nil && len(a.NodeAffinity.PreferredDuringSchedulingIgnoredDuringExecution) > 0) {
 		return true
 	}
-	for i := range spec.Volumes {
-		if v := &spec.Volumes[i]; v.PersistentVolumeClaim != nil || v.Ephemeral != nil {
-			return true
-		}
-	}
-	if hasHostPorts(spec.Containers) || hasHostPorts(spec.InitContainers) {
-		return true
-	}
 	if _, failed := p.widened.Get(pod.UID); failed {
 		return true
 	}
-	return p.spread(pod)
-}
-
-func hasHostPorts(containers []v1.Container) bool {
-	for i := range containers {
-		for k := range containers[i].Ports {
-			if containers[i].Ports[k].HostPort > 0 {
-				return true
-			}
-		}
-	}
-	return false
+	return p.spread(pod) || !p.reachable(pod)
 }
 
 // spread reports whether default constraints, where there are any, spread the pod: it has a controller whose pods are alike, or is
@@ -63,6 +45,37 @@ func (p *Plugin) spread(pod *v1.Pod) bool {
 	}
 	services, err := helper.GetPodServices(p.services, pod)
 	return err != nil || len(services) > 0
+}
+
+// zoneLabels are the labels of a volume that the plugin VolumeZone goes by.
+var zoneLabels = []string{v1.LabelTopologyZone, v1.LabelTopologyRegion, v1.LabelFailureDomainBetaZone, v1.LabelFailureDomainBetaRegion}
+
+// reachable reports whether the pod's volumes are reached from every node, as those of a network file system: each claim is bound, to a
+// volume that names neither nodes nor a zone.
+func (p *Plugin) reachable(pod *v1.Pod) bool {
+	for i := range pod.Spec.Volumes {
+		v := &pod.Spec.Volumes[i]
+		if v.Ephemeral != nil {
+			return false // its claim has just been made
+		}
+		if v.PersistentVolumeClaim == nil {
+			continue
+		}
+		claim, err := p.claims.PersistentVolumeClaims(pod.Namespace).Get(v.PersistentVolumeClaim.ClaimName)
+		if err != nil || claim.Spec.VolumeName == "" {
+			return false
+		}
+		volume, err := p.volumes.Get(claim.Spec.VolumeName)
+		if err != nil || volume.Spec.NodeAffinity != nil {
+			return false
+		}
+		for _, label := range zoneLabels {
+			if _, zoned := volume.Labels[label]; zoned {
+				return false
+			}
+		}
+	}
+	return true
 }
 
 // asker is what a pod wants of a node besides cards.
@@ -85,7 +98,7 @@ func (p *Plugin) askerOf(pod *v1.Pod) *asker {
 // that others are preferred does not.
 func (p *Plugin) serves(a *asker, info fwk.NodeInfo) bool {
 	node := info.Node()
-	if !engine.Tolerated(node, a.pod.Spec.Tolerations) || discouraged(node, a.pod.Spec.Tolerations) || !hasRoom(info, a.needs) {
+	if !engine.Tolerated(node, a.pod.Spec.Tolerations) || discouraged(node, a.pod.Spec.Tolerations) || !hasRoom(info, a.needs) || !nodeports.Fits(a.pod, info) {
 		return false
 	}
 	if ok, err := a.affinity.Match(node); err != nil || !ok {

@@ -33,6 +33,8 @@ type Plugin struct {
 	widened *lru.Cache
 	// services are what default spread constraints go by.
 	services corelisters.ServiceLister
+	claims   corelisters.PersistentVolumeClaimLister
+	volumes  corelisters.PersistentVolumeLister
 
 	// pciWeight and nvlinkWeight are 1 together.
 	pciWeight, nvlinkWeight float64
@@ -64,8 +66,10 @@ func New(shared *engine.Engine) frameworkruntime.PluginFactory {
 		if err := shared.StartFabric(handle, args, klog.FromContext(ctx)); err != nil {
 			return nil, err
 		}
+		core := handle.SharedInformerFactory().Core().V1()
 		p := &Plugin{
-			engine: shared, handle: handle, widened: lru.New(maxWide), services: handle.SharedInformerFactory().Core().V1().Services().Lister(),
+			engine: shared, handle: handle, widened: lru.New(maxWide),
+			services: core.Services().Lister(), claims: core.PersistentVolumeClaims().Lister(), volumes: core.PersistentVolumes().Lister(),
 			pciWeight: *args.PCIWeight, nvlinkWeight: *args.NVLinkWeight, maxPlacements: int(*args.MaxPlacements),
 			composite: utilfeature.DefaultFeatureGate.Enabled(features.CompositePodGroup),
 		}

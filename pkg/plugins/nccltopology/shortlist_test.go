@@ -19,6 +19,7 @@ import (
 	"github.com/gputopology/gpu-topology-scheduler/pkg/ledger"
 	"github.com/gputopology/gpu-topology-scheduler/pkg/metrics"
 	kit "github.com/gputopology/gpu-topology-scheduler/pkg/testkit"
+	"github.com/gputopology/gpu-topology-scheduler/pkg/topology"
 )
 
 // inFront has the plugin take it that its PostFilter stands before preemption.
@@ -204,6 +205,37 @@ func TestWideOf(t *testing.T) {
 			p.OwnerReferences = []metav1.OwnerReference{{APIVersion: version, Kind: kind, Name: "o", Controller: &yes}}
 		}
 	}
+	here := v1.VolumeNodeAffinity{Required: &v1.NodeSelector{}}
+	for name, volume := range map[string]v1.PersistentVolume{
+		"shared": {}, "local": {Spec: v1.PersistentVolumeSpec{NodeAffinity: &here}}, "zonal": {ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{v1.LabelTopologyZone: "z"}}},
+	} {
+		volume.Name = name
+		claim := &v1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: "ns"}, Spec: v1.PersistentVolumeClaimSpec{VolumeName: name}}
+		if _, err := f.client.CoreV1().PersistentVolumes().Create(f.ctx, &volume, metav1.CreateOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := f.client.CoreV1().PersistentVolumeClaims("ns").Create(f.ctx, claim, metav1.CreateOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		f.eventually(t, "the volume is known", func() bool {
+			_, unbound := f.claims.PersistentVolumeClaims("ns").Get(name)
+			_, missing := f.volumes.Get(name)
+			return unbound == nil && missing == nil
+		})
+	}
+	unbound := &v1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Name: "unbound", Namespace: "ns"}}
+	if _, err := f.client.CoreV1().PersistentVolumeClaims("ns").Create(f.ctx, unbound, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	f.eventually(t, "the claim is known", func() bool {
+		_, err := f.claims.PersistentVolumeClaims("ns").Get("unbound")
+		return err == nil
+	})
+	claim := func(name string) func(*v1.Pod) {
+		return func(p *v1.Pod) {
+			p.Spec.Volumes = []v1.Volume{{Name: "v", VolumeSource: v1.VolumeSource{PersistentVolumeClaim: &v1.PersistentVolumeClaimVolumeSource{ClaimName: name}}}}
+		}
+	}
 	volume := func(source v1.VolumeSource) func(*v1.Pod) {
 		return func(p *v1.Pod) { p.Spec.Volumes = []v1.Volume{{Name: "v", VolumeSource: source}} }
 	}
@@ -219,18 +251,18 @@ func TestWideOf(t *testing.T) {
 		"a port":         {func(p *v1.Pod) { p.Spec.Containers[0].Ports = []v1.ContainerPort{{ContainerPort: 80}} }, false},
 		"a selector":     {affinity(v1.Affinity{NodeAffinity: &v1.NodeAffinity{RequiredDuringSchedulingIgnoredDuringExecution: &v1.NodeSelector{NodeSelectorTerms: []v1.NodeSelectorTerm{{MatchExpressions: []v1.NodeSelectorRequirement{{Key: leafKey, Operator: v1.NodeSelectorOpExists}}}}}}}), false},
 		"a ReplicaSet's": {owned("apps/v1", "ReplicaSet"), true}, "a StatefulSet's": {owned("apps/v1", "StatefulSet"), true}, "an RC's": {owned("v1", "ReplicationController"), true},
-		"a Service's":      {func(p *v1.Pod) { p.Labels = map[string]string{"app": "served"} }, true},
-		"a claim":          {volume(v1.VolumeSource{PersistentVolumeClaim: &v1.PersistentVolumeClaimVolumeSource{ClaimName: "c"}}), true},
-		"an own claim":     {volume(v1.VolumeSource{Ephemeral: &v1.EphemeralVolumeSource{}}), true},
-		"a device":         {func(p *v1.Pod) { p.Spec.ResourceClaims = []v1.PodResourceClaim{{Name: "d"}} }, true},
-		"a host port":      {func(p *v1.Pod) { p.Spec.Containers[0].Ports = []v1.ContainerPort{port} }, true},
-		"a sidecar's port": {func(p *v1.Pod) { p.Spec.InitContainers = []v1.Container{{Ports: []v1.ContainerPort{port}}} }, true},
-		"a spread":         {func(p *v1.Pod) { p.Spec.TopologySpreadConstraints = []v1.TopologySpreadConstraint{{}} }, true},
-		"near pods":        {affinity(v1.Affinity{PodAffinity: &v1.PodAffinity{}}), true},
-		"far from pods":    {affinity(v1.Affinity{PodAntiAffinity: &v1.PodAntiAffinity{}}), true},
-		"preferred nodes":  {affinity(v1.Affinity{NodeAffinity: &v1.NodeAffinity{PreferredDuringSchedulingIgnoredDuringExecution: []v1.PreferredSchedulingTerm{{Weight: 1}}}}), true},
-		"promised a node":  {func(p *v1.Pod) { p.Status.NominatedNodeName = "r1n1" }, true},
-		"a member":         {func(p *v1.Pod) { p.Labels = map[string]string{v1alpha1.PodGroupLabel: "g"} }, true},
+		"a Service's":     {func(p *v1.Pod) { p.Labels = map[string]string{"app": "served"} }, true},
+		"a shared volume": {claim("shared"), false},
+		"a local volume":  {claim("local"), true}, "a zonal volume": {claim("zonal"), true}, "a claim unbound": {claim("unbound"), true}, "a claim unknown": {claim("none"), true},
+		"an own claim":    {volume(v1.VolumeSource{Ephemeral: &v1.EphemeralVolumeSource{}}), true},
+		"a device":        {func(p *v1.Pod) { p.Spec.ResourceClaims = []v1.PodResourceClaim{{Name: "d"}} }, true},
+		"a host port":     {func(p *v1.Pod) { p.Spec.Containers[0].Ports = []v1.ContainerPort{port} }, false},
+		"a spread":        {func(p *v1.Pod) { p.Spec.TopologySpreadConstraints = []v1.TopologySpreadConstraint{{}} }, true},
+		"near pods":       {affinity(v1.Affinity{PodAffinity: &v1.PodAffinity{}}), true},
+		"far from pods":   {affinity(v1.Affinity{PodAntiAffinity: &v1.PodAntiAffinity{}}), true},
+		"preferred nodes": {affinity(v1.Affinity{NodeAffinity: &v1.NodeAffinity{PreferredDuringSchedulingIgnoredDuringExecution: []v1.PreferredSchedulingTerm{{Weight: 1}}}}), true},
+		"promised a node": {func(p *v1.Pod) { p.Status.NominatedNodeName = "r1n1" }, true},
+		"a member":        {func(p *v1.Pod) { p.Labels = map[string]string{v1alpha1.PodGroupLabel: "g"} }, true},
 	} {
 		pod := f.usual(t, kit.GPUs(1))
 		c.change(pod)
@@ -307,5 +339,58 @@ func TestShortlistSpreads(t *testing.T) {
 	}
 	if got := f.few(t, f.usual(t, kit.GPUs(1))); got.HasAny(used...) || len(got) != shortlistLength {
 		t.Errorf("looks at %v, want none of %v", sets.List(got), used)
+	}
+}
+
+// TestShortlistPassesOverTakenPorts: a node whose host port is in use makes no place on the list.
+func TestShortlistPassesOverTakenPorts(t *testing.T) {
+	listen := func(p *v1.Pod) {
+		p.Spec.Containers[0].Ports = []v1.ContainerPort{{ContainerPort: 29500, HostPort: 29500, Protocol: v1.ProtocolTCP}}
+	}
+	nodes, placed := racked(1, 16, 1, kit.N8s), []*v1.Pod{}
+	for _, n := range nodes[:12] {
+		placed = append(placed, kit.Pod("ns", "on-"+n.Name, kit.UID("on-"+n.Name), kit.OnNode(n.Name), listen))
+	}
+	f := newFixture(t, nodes, placed...).inFront()
+	if got, want := f.few(t, f.usual(t, kit.GPUs(1), listen)), sets.New("r1n13", "r1n14", "r1n15", "r1n16"); !got.Equal(want) {
+		t.Errorf("looks at %v, want %v", sets.List(got), sets.List(want))
+	}
+}
+
+// TestShortlistKeepsToDialects: a node whose cards a record dialect cannot name makes no place on the list.
+func TestShortlistKeepsToDialects(t *testing.T) {
+	nodes := racked(1, 4, 1, kit.N8s)
+	nodes[0] = racked(1, 1, 1, func(name string) topology.Spec {
+		spec := kit.N8s(name)
+		for i := range spec.Cards {
+			spec.Cards[i].UUID = ""
+		}
+		return spec
+	})[0]
+	f := newFixture(t, nodes).inFront()
+	f.engine.Profile(kit.SchedulerName).RecordDialects = []string{"hami"}
+	if got := f.few(t, f.usual(t, kit.GPUs(1))); got.Has("r1n1") || len(got) != 3 {
+		t.Errorf("looks at %v, want the three nodes whose cards have UUIDs", sets.List(got))
+	}
+}
+
+// TestShortlistKeepsOffFailingNodes: a node whose kubelet lately failed GPU pods makes no place on the list.
+func TestShortlistKeepsOffFailingNodes(t *testing.T) {
+	f := newFixture(t, racked(1, 4, 1, kit.N8s)).inFront()
+	pod := f.usual(t, kit.GPUs(1))
+	if got := f.few(t, pod); len(got) != 4 {
+		t.Fatalf("looks at %v, want all four nodes", sets.List(got))
+	}
+	for i := range 3 {
+		name := fmt.Sprint("refused-", i)
+		refused := kit.Pod("ns", name, kit.UID(name), kit.GPUs(1), kit.OnNode("r1n1"))
+		refused.Status.Phase, refused.Status.Reason = v1.PodFailed, "UnexpectedAdmissionError"
+		if _, err := f.client.CoreV1().Pods("ns").Create(f.ctx, refused, metav1.CreateOptions{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	f.eventually(t, "the node is avoided", func() bool { return f.engine.Observer().Avoided("r1n1") })
+	if got := f.few(t, pod); got.Has("r1n1") || len(got) != 3 {
+		t.Errorf("looks at %v, want the three other nodes", sets.List(got))
 	}
 }
