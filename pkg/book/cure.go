@@ -63,14 +63,14 @@ func (b *Book) add(g *group) {
 
 // weigh keeps foremost, of a gang that is among cured and has come there or changed. The caller holds mu.
 func (b *Book) weigh(g *group) {
-	switch ready := g.ready(); {
-	case ready && (b.foremost == nil || g.priority() > b.foremost.priority()):
-		b.foremost = g
-	case !ready && b.foremost == g:
+	switch {
+	case b.foremost == g: // its priority may have fallen, or it is not ready any more
 		b.foremost = nil
 		for other := range b.cured {
 			b.weigh(other)
 		}
+	case g.ready() && (b.foremost == nil || g.priority() > b.foremost.priority()):
+		b.foremost = g
 	}
 }
 

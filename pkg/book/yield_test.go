@@ -94,6 +94,26 @@ func TestTheNextOneIsYieldedTo(t *testing.T) {
 	b.check()
 }
 
+// TestYieldsAsTheLeadSays: where the foremost gang goes on with a lead of lower priority, the next one is yielded to.
+func TestYieldsAsTheLeadSays(t *testing.T) {
+	b, other, low, high := newRivals(t)
+	b.group("mixed", 2)
+	lead := b.member("mixed", "mixed-lead", kit.GPUs(4), kit.Priority(5000))
+	rest := b.members("mixed", 3, kit.GPUs(4))[1:]
+	b.create(lead)
+	b.create(rest...)
+	b.run()
+	b.remove(other)
+	for _, pod := range []*v1.Pod{lead, high[0], low[0]} {
+		b.MayCure(pod)
+	}
+	b.remove(lead)
+	b.first()
+	if what := b.cycle(low[0]); what != "wait" {
+		t.Errorf("what comes of the gang of low priority is %q", what)
+	}
+}
+
 // TestWhoHoldsCardsDoesNotYield: a member of a planned gang was refused by its node. What the others hold serves nobody until it has
 // another place.
 func TestWhoHoldsCardsDoesNotYield(t *testing.T) {

@@ -6,7 +6,7 @@ import (
 	"k8s.io/kubernetes/pkg/scheduler/framework"
 )
 
-// NeedsOf is what the scheduler's cache will count for a pod.
+// NeedsOf is what the scheduler's cache will count for a pod. Affinity terms that cannot be read do not matter to it.
 func NeedsOf(pod *v1.Pod) fwk.Resource {
 	info, err := framework.NewPodInfo(pod)
 	if info == nil {

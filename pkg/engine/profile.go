@@ -10,6 +10,9 @@ import (
 // GateName is the name of the plugin that keeps pods out of the scheduling queue for which an attempt would be in vain.
 const GateName = "GPUCapacityGate"
 
+// CardsName is the name of the plugin that chooses cards.
+const CardsName = "GPUTopology"
+
 // Gates reports whether a profile runs that plugin. It is known once all plugins of the profile are built. A profile that cannot be
 // asked does not: then nobody is kept out of the queue.
 func Gates(profile fwk.Handle) bool {
@@ -22,12 +25,21 @@ func Filters(profile fwk.Handle, names ...string) bool {
 }
 
 func runsAll(profile fwk.Handle, point func(*schedconfig.Plugins) *schedconfig.PluginSet, names ...string) bool {
+	plugins := PluginsOf(profile)
+	return plugins != nil && !slices.ContainsFunc(names, func(name string) bool { return IndexOf(point(plugins), name) < 0 })
+}
+
+// PluginsOf returns the plugins that a profile runs, by extension point, once all of them are built; nil for a profile that cannot be
+// asked.
+func PluginsOf(profile fwk.Handle) *schedconfig.Plugins {
 	lister, ok := profile.(interface{ ListPlugins() *schedconfig.Plugins })
 	if !ok {
-		return false
+		return nil
 	}
-	enabled := point(lister.ListPlugins()).Enabled
-	return !slices.ContainsFunc(names, func(name string) bool {
-		return !slices.ContainsFunc(enabled, func(p schedconfig.Plugin) bool { return p.Name == name })
-	})
+	return lister.ListPlugins()
+}
+
+// IndexOf returns where a plugin stands at an extension point, -1 if it is not enabled there.
+func IndexOf(point *schedconfig.PluginSet, name string) int {
+	return slices.IndexFunc(point.Enabled, func(p schedconfig.Plugin) bool { return p.Name == name })
 }

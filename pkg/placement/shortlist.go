@@ -7,11 +7,12 @@ import (
 	"github.com/gputopology/gpu-topology-scheduler/pkg/allocate"
 )
 
-// Weights of the two scores that a Shortlist adds up. The shipped configuration weighs GPUTopology twice as much as NCCLTopology.
-const (
-	ownWeight    = 2
-	domainWeight = 1
-)
+// Weights are what the two scores that a Shortlist adds up count for, those of GPUTopology and NCCLTopology in the profile. Neither is
+// negative. Both together make up to 10,000: larger ones are made smaller in proportion.
+type Weights struct{ Own, Domain int64 }
+
+// maxWeights is what keys have room for.
+const maxWeights = 10_000
 
 // SeedFull is the seed that stands for a score of 100.
 const SeedFull = 100_000
@@ -19,14 +20,15 @@ const SeedFull = 100_000
 // Shortlist keeps what every node of a fabric is worth to a pod that belongs to no gang and asks for one certain thing, so that the
 // best nodes of a whole cluster are found without looking into any. A node is worth
 //
-//	2 x Grade.Final + min(100, seed x packing / 1,000,000)
+//	Weights.Own x Grade.Final + Weights.Domain x seed x packing / 1,000,000
 //
-// both parts rounded down: the scores of GPUTopology and NCCLTopology by their shipped weights, beside all nodes of the cluster.
+// both scores rounded down: those of GPUTopology and NCCLTopology beside all nodes of the cluster.
 // packing is that of Packing for a single beside the largest of all domains. Of nodes that are worth the same, the one with more of the
 // second part before rounding comes first, then the lower position: what is alike fills up domain by domain.
 //
 // It is not safe for concurrent use.
 type Shortlist struct {
+	weights Weights
 	// grades has Unfit for a node without a set of cards to give, and seeds what is multiplied by packing.
 	grades []allocate.Grade
 	seeds  []int32
@@ -47,8 +49,13 @@ type Shortlist struct {
 }
 
 // NewShortlist returns a list for a fabric of so many positions. No node has a set of cards to give.
-func NewShortlist(positions int) *Shortlist {
-	s := &Shortlist{grades: make([]allocate.Grade, positions), seeds: make([]int32, positions), keys: make([]int64, positions), void: true}
+func NewShortlist(positions int, weights Weights) *Shortlist {
+	if sum := weights.Own + weights.Domain; sum > maxWeights {
+		weights = Weights{Own: weights.Own * maxWeights / sum, Domain: weights.Domain * maxWeights / sum}
+	}
+	s := &Shortlist{
+		weights: weights, grades: make([]allocate.Grade, positions), seeds: make([]int32, positions), keys: make([]int64, positions), void: true,
+	}
 	for i := range s.grades {
 		s.grades[i] = allocate.Unfit
 	}
@@ -73,7 +80,7 @@ func (s *Shortlist) Set(position int, grade allocate.Grade, seed int64) {
 	if was != s.widest {
 		return
 	}
-	if s.atWidest--; s.atWidest == 0 && s.widest > 0 {
+	if s.atWidest--; s.atWidest == 0 {
 		s.widen()
 	}
 }
@@ -132,7 +139,7 @@ func (s *Shortlist) pack(o *Occupancy) {
 		return
 	}
 	if len(s.homes) == 0 || len(o.homes) == 0 || &s.homes[0] != &o.homes[0] {
-		s.homes, s.void = o.homes, true
+		s.homes = o.homes
 		s.members, s.packing = make([][]int32, len(o.free)), make([]int32, len(o.free))
 		for i, home := range o.homes {
 			s.members[home] = append(s.members[home], int32(i))
@@ -173,7 +180,7 @@ func (s *Shortlist) key(position int32) int64 {
 		packing = int64(s.packing[s.homes[position]])
 	}
 	exact := int64(s.seeds[position]) * packing / PackedFull
-	points := ownWeight*grade.Final(s.widest) + domainWeight*min(100, exact/1000)
+	points := s.weights.Own*grade.Final(s.widest) + s.weights.Domain*(exact/1000)
 	return (points<<seedBits|exact)<<positionBits | int64(lastPosition-position)
 }
 

@@ -21,7 +21,7 @@ type worthOf struct {
 }
 
 // ranked is the oracle of Shortlist.Best: every node's worth by the formula above the type, sorted.
-func ranked(grades map[int]allocate.Grade, seeds map[int]int64, o *placement.Occupancy, positions, n int) []int {
+func ranked(w placement.Weights, grades map[int]allocate.Grade, seeds map[int]int64, o *placement.Occupancy, positions, n int) []int {
 	var widest int64
 	largest := 1
 	for i := range positions {
@@ -44,7 +44,7 @@ func ranked(grades map[int]allocate.Grade, seeds map[int]int64, o *placement.Occ
 			free, _ := o.At(i)
 			exact = exact * int64(1000-500*min(free, largest)/largest) / 1000
 		}
-		all = append(all, worthOf{i, 2*g.Final(widest) + min(100, exact/1000), exact})
+		all = append(all, worthOf{i, w.Own*g.Final(widest) + w.Domain*(exact/1000), exact})
 	}
 	slices.SortFunc(all, func(a, b worthOf) int {
 		return cmp.Or(cmp.Compare(b.points, a.points), cmp.Compare(b.exact, a.exact), cmp.Compare(a.position, b.position))
@@ -68,7 +68,8 @@ func TestShortlistIsTheBest(t *testing.T) {
 		}
 		f := b.Fabric()
 		tally := placement.NewTally(f, topology.LevelSpine)
-		list := placement.NewShortlist(f.Len())
+		weights := placement.Weights{Own: rapid.Int64Range(0, 20).Draw(t, "own"), Domain: rapid.Int64Range(0, 20).Draw(t, "domain")}
+		list := placement.NewShortlist(f.Len(), weights)
 		grades, seeds := map[int]allocate.Grade{}, map[int]int64{}
 		for range 25 {
 			at := rapid.IntRange(0, nodes-1).Draw(t, "node")
@@ -86,7 +87,7 @@ func TestShortlistIsTheBest(t *testing.T) {
 					o = tally.Occupancy()
 				}
 				n := rapid.IntRange(0, nodes+1).Draw(t, "n")
-				got, want := list.Best(o, n), ranked(grades, seeds, o, nodes, n)
+				got, want := list.Best(o, n), ranked(weights, grades, seeds, o, nodes, n)
 				if !slices.Equal(got, want) {
 					t.Fatalf("the best %d nodes are %v, want %v", n, got, want)
 				}
@@ -114,7 +115,7 @@ func TestShortlistFillsDomains(t *testing.T) {
 		b.SetNode(fmt.Sprintf("n%02d", i), map[string]string{"network.topology.nvidia.com/leaf": fmt.Sprint("leaf", i%3)})
 	}
 	f, usual := b.Fabric(), machine(t, "c", n8s())
-	tally, list := placement.NewTally(f, topology.LevelSpine), placement.NewShortlist(f.Len())
+	tally, list := placement.NewTally(f, topology.LevelSpine), placement.NewShortlist(f.Len(), placement.Weights{Own: 10, Domain: 5})
 	for i := range f.Len() {
 		list.Set(i, viewOf(usual, usual.All()).Grade(allocate.Quality{FreeLeft: 7, Remaining: 7}, false), 91_000)
 	}

@@ -27,7 +27,6 @@ func TestSinglesFillRacks(t *testing.T) {
 		"most of a node's CPU":         {gpus: 1, pods: 8, options: []testkit.PodOption{testkit.Resource(v1.ResourceCPU, 100)}},
 	} {
 		t.Run(name, func(t *testing.T) {
-
 			cluster := startCluster(t)
 			cluster.createNodes(t, leaves(nodes("n", racks*each, testkit.N8s), each)...)
 			if c.held > 0 {
@@ -53,9 +52,9 @@ func TestSinglesFillRacks(t *testing.T) {
 	}
 }
 
-// TestNoNodeOfTheShortlistServes: pods on the best nodes keep a new one off. It goes elsewhere, and nobody is evicted for it, though
-// all are of lower priority.
-func TestNoNodeOfTheShortlistServes(t *testing.T) {
+// TestShortlistAroundPodsThatRepel: pods on the best nodes keep a new one off. It goes elsewhere at its first attempt, and nobody is evicted
+// for it, though all are of lower priority.
+func TestShortlistAroundPodsThatRepel(t *testing.T) {
 	c := startCluster(t)
 	const rack = 12
 	c.createNodes(t, leaves(nodes("n", 2*rack, testkit.N8s), rack)...)
@@ -86,8 +85,8 @@ func TestNoNodeOfTheShortlistServes(t *testing.T) {
 			t.Errorf("%s was evicted", name)
 		}
 	}
-	if n := shortlists(t, metrics.ShortlistFailed) - failed; n != 1 {
-		t.Errorf("%.0f shortlists failed, want one: the test shows nothing else", n)
+	if n := shortlists(t, metrics.ShortlistFailed) - failed; n != 0 {
+		t.Errorf("%.0f attempts failed", n)
 	}
 	c.check(t, r)
 }

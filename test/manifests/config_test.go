@@ -184,7 +184,7 @@ func TestCompatProfile(t *testing.T) {
 	}
 	shared := map[string][2]schedulerconfig.PluginSet{
 		"queueSort": {main.Plugins.QueueSort, compat.Plugins.QueueSort},
-		"filter": {main.Plugins.Filter, compat.Plugins.Filter}, "bind": {main.Plugins.Bind, compat.Plugins.Bind},
+		"filter":    {main.Plugins.Filter, compat.Plugins.Filter}, "bind": {main.Plugins.Bind, compat.Plugins.Bind},
 	}
 	for point, sets := range shared {
 		if diff := cmp.Diff(sets[0], sets[1]); diff != "" {

@@ -14,7 +14,7 @@ import (
 )
 
 // Name is the plugin's name in a KubeSchedulerConfiguration.
-const Name = "GPUTopology"
+const Name = engine.CardsName
 
 // Plugin implements the extension points of GPUTopology. One instance serves one profile; all share one engine.
 type Plugin struct {

@@ -16,14 +16,15 @@
 //	book.MatesOf           -+-> scoring (CycleState)    -> Score, NormalizeScore
 //	ledger, free cards     -+
 //
-//	ledger, what changed   -+-> shortlists, by request -> those that serve (type asker) -> PreFilterResult
+//	ledger, what changed   -+-> shortlists, by request -> those that serve (type asker, passes) -> PreFilterResult
 //	engine.Occupancy       -+
 //
 //	engine.Fabric          -+-> stock -> candidates     -> Placements
 //	ledger, free cards     -+-> survey (PodGroupCycleState) -> ScorePlacement, NormalizePlacementScore
 //
 // Gangs that Coscheduling plans have their nodes before Score is asked; this plugin has nothing to say about them but to keep
-// the fabric for the planner (engine.StartFabric). The plugin filters nothing, so it waits for no event.
+// the fabric for the planner (engine.StartFabric). A pod that PreFilter has left on nodes which do not serve is sent back by PostFilter,
+// so the plugin waits for no event.
 //
 // # Scores
 //

@@ -1,6 +1,8 @@
 package nccltopology
 
 import (
+	"slices"
+
 	v1 "k8s.io/api/core/v1"
 	corev1helpers "k8s.io/component-helpers/scheduling/corev1"
 	"k8s.io/component-helpers/scheduling/corev1/nodeaffinity"
@@ -21,7 +23,7 @@ import (
 //   - members of gangs, which have a node by plan or stand near their mates,
 //   - pods that were promised a node, and those of which no node of a shortlist served,
 //   - pods that other plugins have something to say about that is not known of a node by itself: required or preferred affinity to
-//     other pods, preferred nodes, topology spread, volumes that are not reached from everywhere, devices of DRA.
+//     other pods, preferred nodes, topology spread, volumes that are not reached from everywhere, devices of DRA, extenders.
 func (p *Plugin) wide(pod *v1.Pod) bool {
 	spec := &pod.Spec
 	if book.InGroup(pod) || pod.Status.NominatedNodeName != "" || len(spec.ResourceClaims) > 0 || len(spec.TopologySpreadConstraints) > 0 {
@@ -31,10 +33,8 @@ func (p *Plugin) wide(pod *v1.Pod) bool {
 		a.NodeAffinity != nil && len(a.NodeAffinity.PreferredDuringSchedulingIgnoredDuringExecution) > 0) {
 		return true
 	}
-	if _, failed := p.widened.Get(pod.UID); failed {
-		return true
-	}
-	return p.spread(pod) || !p.reachable(pod)
+	return p.widened.has(pod) || p.spread(pod) || !p.reachable(pod) ||
+		slices.ContainsFunc(p.handle.Extenders(), func(e fwk.Extender) bool { return e.IsInterested(pod) })
 }
 
 // spread reports whether default constraints, where there are any, spread the pod: it has a controller whose pods are alike, or is
@@ -94,11 +94,10 @@ func (p *Plugin) askerOf(pod *v1.Pod) *asker {
 	return a
 }
 
-// serves reports whether a node, of which the cards are known to serve, admits the pod and has room for it. One with a taint that says
-// that others are preferred does not.
+// serves reports whether a node, of which the cards are known to serve, admits the pod and has room for it.
 func (p *Plugin) serves(a *asker, info fwk.NodeInfo) bool {
 	node := info.Node()
-	if !engine.Tolerated(node, a.pod.Spec.Tolerations) || discouraged(node, a.pod.Spec.Tolerations) || !hasRoom(info, a.needs) || !nodeports.Fits(a.pod, info) {
+	if !engine.Tolerated(node, a.pod.Spec.Tolerations) || !hasRoom(info, a.needs) || !nodeports.Fits(a.pod, info) {
 		return false
 	}
 	if ok, err := a.affinity.Match(node); err != nil || !ok {

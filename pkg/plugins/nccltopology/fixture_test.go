@@ -23,12 +23,16 @@ import (
 	"k8s.io/kubernetes/pkg/scheduler/backend/cache"
 	"k8s.io/kubernetes/pkg/scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/defaultbinder"
+	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/feature"
+	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/nodeports"
 	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/queuesort"
 	frameworkruntime "k8s.io/kubernetes/pkg/scheduler/framework/runtime"
+	schedmetrics "k8s.io/kubernetes/pkg/scheduler/metrics"
 
 	"github.com/gputopology/gpu-topology-scheduler/pkg/allocate"
 	"github.com/gputopology/gpu-topology-scheduler/pkg/apis/config"
 	"github.com/gputopology/gpu-topology-scheduler/pkg/apis/gputopology/v1alpha1"
+	"github.com/gputopology/gpu-topology-scheduler/pkg/book"
 	"github.com/gputopology/gpu-topology-scheduler/pkg/engine"
 	"github.com/gputopology/gpu-topology-scheduler/pkg/ledger"
 	kit "github.com/gputopology/gpu-topology-scheduler/pkg/testkit"
@@ -51,7 +55,26 @@ type fixture struct {
 	infos []fwk.NodeInfo
 	// activated has how often each pod was wanted tried at once.
 	activated activations
+	filters   *filters
 }
+
+// filters stands for Coscheduling: the test decides what its Filter says; nil lets every pod onto every node. Beside it stands NodePorts,
+// which cannot do without what its PreFilter writes.
+type filters struct{ status func(node string) *fwk.Status }
+
+func (*filters) Name() string { return book.PluginName }
+
+func (f *filters) Filter(_ context.Context, _ fwk.CycleState, _ *v1.Pod, info fwk.NodeInfo) *fwk.Status {
+	if f.status == nil {
+		return nil
+	}
+	return f.status(info.Node().Name)
+}
+
+// nobody is promised a node.
+type nobody struct{ fwk.PodNominator }
+
+func (nobody) NominatedPodsForNode(string) []fwk.PodInfo { return nil }
 
 type activations map[string]int
 
@@ -95,14 +118,20 @@ func newFixtureWith(t testing.TB, change func(*config.NCCLTopologyArgs), nodes [
 	client := fake.NewClientset(objects...)
 	factory := informers.NewSharedInformerFactory(client, 0)
 	snapshot := cache.NewTestSnapshotWithPodGroups(pods, nodes, []*schedulingv1beta1.PodGroup{nativeGroup("g", 1, "").PodGroup})
-	recorder, activated := events.NewFakeRecorder(1000), activations{}
-	handle, err := frameworkruntime.NewFramework(ctx, frameworkruntime.Registry{queuesort.Name: queuesort.New, defaultbinder.Name: defaultbinder.New}, &schedconfig.KubeSchedulerProfile{
+	recorder, activated, filters := events.NewFakeRecorder(1000), activations{}, &filters{}
+	schedmetrics.Register() // what frameworks with filters count in
+	filtering := schedconfig.PluginSet{Enabled: []schedconfig.Plugin{{Name: nodeports.Name}, {Name: filters.Name()}}}
+	handle, err := frameworkruntime.NewFramework(ctx, frameworkruntime.Registry{
+		queuesort.Name: queuesort.New, defaultbinder.Name: defaultbinder.New, nodeports.Name: frameworkruntime.FactoryAdapter(feature.Features{}, nodeports.New),
+		filters.Name(): func(context.Context, runtime.Object, fwk.Handle) (fwk.Plugin, error) { return filters, nil },
+	}, &schedconfig.KubeSchedulerProfile{
 		SchedulerName: kit.SchedulerName,
 		Plugins: &schedconfig.Plugins{
 			QueueSort: schedconfig.PluginSet{Enabled: []schedconfig.Plugin{{Name: queuesort.Name}}},
 			Bind:      schedconfig.PluginSet{Enabled: []schedconfig.Plugin{{Name: defaultbinder.Name}}},
+			Filter:    filtering,
 		},
-	}, frameworkruntime.WithClientSet(client), frameworkruntime.WithInformerFactory(factory), frameworkruntime.WithSnapshotSharedLister(snapshot), frameworkruntime.WithEventRecorder(recorder), frameworkruntime.WithPodActivator(activated))
+	}, frameworkruntime.WithClientSet(client), frameworkruntime.WithInformerFactory(factory), frameworkruntime.WithSnapshotSharedLister(snapshot), frameworkruntime.WithEventRecorder(recorder), frameworkruntime.WithPodActivator(activated), frameworkruntime.WithPodNominator(nobody{}))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -123,7 +152,7 @@ func newFixtureWith(t testing.TB, change func(*config.NCCLTopologyArgs), nodes [
 	}
 	factory.Start(ctx.Done())
 	factory.WaitForCacheSync(ctx.Done())
-	f := &fixture{Plugin: built.(*Plugin), ctx: ctx, recorder: recorder, client: client, activated: activated} //nolint:errcheck // the factory makes nothing else
+	f := &fixture{Plugin: built.(*Plugin), ctx: ctx, recorder: recorder, client: client, activated: activated, filters: filters} //nolint:errcheck // the factory makes nothing else
 	t.Cleanup(func() {
 		cancel()
 		if err := shared.Close(); err != nil {

@@ -11,7 +11,6 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/kubernetes/pkg/features"
 	frameworkruntime "k8s.io/kubernetes/pkg/scheduler/framework/runtime"
-	"k8s.io/utils/lru"
 
 	"github.com/gputopology/gpu-topology-scheduler/pkg/apis/config"
 	"github.com/gputopology/gpu-topology-scheduler/pkg/engine"
@@ -26,11 +25,12 @@ type Plugin struct {
 	handle fwk.Handle
 	hints  hintCache
 	lists  shortlists
-	// isFirst says that PostFilter stands before preemption, as soon as order is done: the framework lists its plugins after New.
-	order   sync.Once
-	isFirst bool
-	// widened are the pods that look at all nodes.
-	widened *lru.Cache
+	// names is what mayName answers once profile is done, and filters are those that the profile runs: the framework lists its
+	// plugins after New.
+	profile sync.Once
+	names   bool
+	filters []string
+	widened widened
 	// services are what default spread constraints go by.
 	services corelisters.ServiceLister
 	claims   corelisters.PersistentVolumeClaimLister
@@ -68,7 +68,7 @@ func New(shared *engine.Engine) frameworkruntime.PluginFactory {
 		}
 		core := handle.SharedInformerFactory().Core().V1()
 		p := &Plugin{
-			engine: shared, handle: handle, widened: lru.New(maxWide),
+			engine: shared, handle: handle, widened: widened{lister: core.Pods().Lister()},
 			services: core.Services().Lister(), claims: core.PersistentVolumeClaims().Lister(), volumes: core.PersistentVolumes().Lister(),
 			pciWeight: *args.PCIWeight, nvlinkWeight: *args.NVLinkWeight, maxPlacements: int(*args.MaxPlacements),
 			composite: utilfeature.DefaultFeatureGate.Enabled(features.CompositePodGroup),

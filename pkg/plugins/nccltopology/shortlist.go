@@ -2,6 +2,7 @@ package nccltopology
 
 import (
 	"context"
+	"time"
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/sets"
@@ -15,6 +16,7 @@ import (
 	"github.com/gputopology/gpu-topology-scheduler/pkg/engine"
 	"github.com/gputopology/gpu-topology-scheduler/pkg/ledger"
 	"github.com/gputopology/gpu-topology-scheduler/pkg/metrics"
+	"github.com/gputopology/gpu-topology-scheduler/pkg/placement"
 	"github.com/gputopology/gpu-topology-scheduler/pkg/topology"
 )
 
@@ -24,18 +26,20 @@ const (
 	shortlistLength = 8
 	// shortlistLeast is with how many nodes the search for more ends: some of them may turn out not to serve.
 	shortlistLeast = 4
-	// shortlistGrowth is by how much a list grows that has too few nodes.
-	shortlistGrowth = 8
-	// maxWide is of how many pods it is remembered that none of their few nodes served. One that is forgotten is tried once more in vain.
-	maxWide = 4096
+	// shortlistGrowth is by how much a list grows that has too few nodes, shortlistLimit where the search ends: all nodes are looked at
+	// then, side by side.
+	shortlistGrowth, shortlistLimit = 8, 512
+	// shortlistRefused is of how many nodes in front of the list the filters may say no before all nodes are looked at.
+	shortlistRefused = 32
 )
 
 // PreFilter has a cycle look at the few nodes of the whole cluster that are worth the most to the pod, in place of a sample in which all
-// plugins look at hundreds. Nodes are taken in the order of placement.Shortlist if, as far as this plugin can say, they serve. It
-// leaves all nodes to a pod for which others have the last word (wide), and where it finds none. If none of the few serves after all,
-// PostFilter has the pod tried again on all nodes.
+// plugins look at hundreds. Nodes are taken in the order of placement.Shortlist, by the weights of the profile, if they serve as far as
+// this plugin can say, and the first of them if the filters say so too that can be asked. That order is one among all nodes, also those that do not serve: where the fastest rings are on such ones, the
+// others' rings differ less in it than in the scores of a cycle. It leaves all nodes to a pod for which others have the last word
+// (wide), and where it finds none. If none of the few serves after all, PostFilter has the pod tried again on all nodes.
 func (p *Plugin) PreFilter(ctx context.Context, state fwk.CycleState, pod *v1.Pod, _ []fwk.NodeInfo) (*fwk.PreFilterResult, *fwk.Status) {
-	if state.IsPodGroupSchedulingCycle() || !p.first(ctx) || p.wide(pod) {
+	if state.IsPodGroupSchedulingCycle() || !p.mayName(ctx) || p.wide(pod) {
 		return nil, fwk.NewStatus(fwk.Skip)
 	}
 	asked, err := p.engine.RequestOf(pod)
@@ -43,10 +47,10 @@ func (p *Plugin) PreFilter(ctx context.Context, state fwk.CycleState, pod *v1.Po
 		return nil, fwk.NewStatus(fwk.Skip) // GPUTopology refuses a request that cannot be read
 	}
 	f := p.engine.Fabric()
-	if f == nil || p.engine.Hinted() || p.engine.Gangs().Withheld() != nil {
+	if f == nil || p.engine.Hinted() {
 		return nil, fwk.NewStatus(fwk.Skip)
 	}
-	few := p.shortlist(f, asked, p.askerOf(pod))
+	few := p.shortlist(ctx, state, f, asked, p.askerOf(pod))
 	if len(few) == 0 {
 		return nil, fwk.NewStatus(fwk.Skip)
 	}
@@ -59,29 +63,62 @@ func (p *Plugin) PreFilter(ctx context.Context, state fwk.CycleState, pod *v1.Po
 func (*Plugin) PreFilterExtensions() fwk.PreFilterExtensions { return nil }
 
 // shortlist returns the names of the best nodes that serve; none where it is not worth to look for them, or where none serves.
-func (p *Plugin) shortlist(f *topology.Fabric, asked *allocate.Request, a *asker) sets.Set[string] {
+func (p *Plugin) shortlist(ctx context.Context, state fwk.CycleState, f *topology.Fabric, asked *allocate.Request, a *asker) sets.Set[string] {
 	plain, _ := asked.Plain()
-	out, occupancy, nodes := sets.New[string](), p.engine.Occupancy(f), p.handle.SnapshotSharedLister().NodeInfos()
+	occupancy, nodes := p.engine.Occupancy(f), p.handle.SnapshotSharedLister().NodeInfos()
+	few := &few{names: sets.New[string]()}
 	for length, done := shortlistLength, 0; ; length *= shortlistGrowth {
 		best, known := p.lists.best(f, occupancy, asked, plain, length)
 		if !known {
 			return nil
 		}
 		for _, at := range best[min(done, len(best)):] {
-			name := f.Name(at)
-			info, err := nodes.Get(name)
+			info, err := nodes.Get(f.Name(at))
 			if err != nil || info.Node() == nil || !p.serves(a, info) {
 				continue // the scheduler has not heard of the node yet, or not any more
 			}
-			if out.Insert(name); len(out) == shortlistLength {
-				return out
+			if len(few.names) == 0 {
+				ok, known := p.passes(ctx, state, a.pod, info)
+				if !ok {
+					few.refused++
+				}
+				if !known || few.refused > shortlistRefused {
+					return nil
+				}
+				if !ok {
+					continue
+				}
+			}
+			if few.add(info.Node(), a.pod.Spec.Tolerations); few.liked == shortlistLength {
+				return few.names
 			}
 		}
-		if len(out) >= shortlistLeast || len(best) < length {
-			return out
+		if few.liked >= shortlistLeast || len(best) < length || length >= shortlistLimit {
+			return few.names
 		}
 		done = length
 	}
+}
+
+// few are the nodes of a list so far.
+type few struct {
+	names sets.Set[string]
+	// liked are those without a taint that says that others are preferred, disliked those with one: both have their places, so that
+	// the plugin TaintToleration has the choice that it has on all nodes.
+	liked, disliked int
+	refused         int
+}
+
+func (l *few) add(node *v1.Node, tolerations []v1.Toleration) {
+	switch {
+	case !discouraged(node, tolerations):
+		l.liked++
+	case l.disliked == shortlistLength:
+		return
+	default:
+		l.disliked++
+	}
+	l.names.Insert(node.Name)
 }
 
 // value is the grade and the seed of a node's free cards, as GPUTopology and this plugin score it.
@@ -99,38 +136,52 @@ func (p *Plugin) spreads() bool {
 	return args != nil && args.NodePacking == config.NodePackingSpread
 }
 
-// first reports whether PostFilter stands before preemption: else a pod of which none of the few nodes serves would have others
-// evicted from them.
-func (p *Plugin) first(ctx context.Context) bool {
-	p.order.Do(func() {
-		lists, ok := p.handle.(interface{ ListPlugins() *schedconfig.Plugins })
-		if !ok {
+// mayName reports whether the plugin may name nodes in its profile, and reads what the profile runs. PostFilter must stand before preemption: else
+// a pod of which none of the few nodes serves would have others evicted from them.
+func (p *Plugin) mayName(ctx context.Context) bool {
+	p.profile.Do(func() {
+		plugins := engine.PluginsOf(p.handle)
+		if plugins == nil {
 			return
 		}
-		for _, plugin := range lists.ListPlugins().PostFilter.Enabled {
-			if plugin.Name == names.DefaultPreemption {
-				break
-			}
-			p.isFirst = p.isFirst || plugin.Name == Name
-		}
-		if !p.isFirst {
+		own, preemption := engine.IndexOf(&plugins.PostFilter, Name), engine.IndexOf(&plugins.PostFilter, names.DefaultPreemption)
+		if own < 0 || preemption >= 0 && preemption < own {
 			klog.FromContext(ctx).Info("NCCLTopology is not listed in postFilter before DefaultPreemption, so every pod is looked at on all nodes", "profile", p.handle.ProfileName())
+			return
 		}
+		for i := range plugins.Filter.Enabled {
+			p.filters = append(p.filters, plugins.Filter.Enabled[i].Name)
+		}
+		p.lists.weights = placement.Weights{Own: weightOf(plugins, engine.CardsName), Domain: weightOf(plugins, Name)}
+		p.names = p.lists.weights != placement.Weights{}
 	})
-	return p.isFirst
+	return p.names
 }
 
-// PostFilter has a pod of whose few nodes none served tried again on all nodes at once. It stands before preemption, and ends it: there
-// may be room elsewhere.
+// weightOf is the weight of a plugin's scores, 0 if none count.
+func weightOf(plugins *schedconfig.Plugins, name string) int64 {
+	if i := engine.IndexOf(&plugins.Score, name); i >= 0 {
+		return int64(plugins.Score.Enabled[i].Weight)
+	}
+	return 0
+}
+
+// PostFilter has a pod of whose few nodes none served tried again on all nodes, from then on. It stands before preemption, and ends it:
+// there may be room elsewhere.
 func (p *Plugin) PostFilter(ctx context.Context, state fwk.CycleState, pod *v1.Pod, _ fwk.NodeToStatusReader) (*fwk.PostFilterResult, *fwk.Status) {
 	if engine.ReadState[*shortlisted](state, shortlistKey) == nil {
 		return nil, fwk.NewStatus(fwk.Unschedulable)
 	}
 	metrics.Shortlists.WithLabelValues(metrics.ShortlistFailed).Inc()
-	p.widened.Add(pod.UID, nil)
-	p.handle.Activate(klog.FromContext(ctx), map[string]*v1.Pod{klog.KObj(pod).String(): pod})
+	p.widened.add(pod)
+	// While the pod's attempt ends, to activate it keeps it from being parked as unschedulable, and after that from backing off.
+	again := func() {
+		p.handle.Activate(klog.FromContext(ctx), map[string]*v1.Pod{klog.KObj(pod).String(): pod})
+	}
+	again()
+	time.AfterFunc(engine.Settle, again)
 	return nil, fwk.NewStatus(fwk.UnschedulableAndUnresolvable, "none of the best nodes for its GPUs serves: all nodes are looked at next")
 }
 
-// EventsToRegister returns none: whom PostFilter sends back is tried again at once.
+// EventsToRegister returns none: whom PostFilter sends back is tried again without an event.
 func (*Plugin) EventsToRegister(context.Context) ([]fwk.ClusterEventWithHint, error) { return nil, nil }

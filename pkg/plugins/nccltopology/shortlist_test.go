@@ -12,19 +12,24 @@ import (
 	"k8s.io/component-base/metrics/testutil"
 	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler/framework"
+	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/nodeports"
 	"pgregory.net/rapid"
 
 	"github.com/gputopology/gpu-topology-scheduler/pkg/apis/config"
 	"github.com/gputopology/gpu-topology-scheduler/pkg/apis/gputopology/v1alpha1"
 	"github.com/gputopology/gpu-topology-scheduler/pkg/ledger"
 	"github.com/gputopology/gpu-topology-scheduler/pkg/metrics"
+	"github.com/gputopology/gpu-topology-scheduler/pkg/placement"
 	kit "github.com/gputopology/gpu-topology-scheduler/pkg/testkit"
 	"github.com/gputopology/gpu-topology-scheduler/pkg/topology"
 )
 
 // inFront has the plugin take it that its PostFilter stands before preemption.
 func (f *fixture) inFront() *fixture {
-	f.order.Do(func() { f.isFirst = true })
+	f.profile.Do(func() {
+		f.names, f.lists.weights = true, placement.Weights{Own: 10, Domain: 5}
+		f.Plugin.filters = []string{nodeports.Name, f.filters.Name()}
+	})
 	return f
 }
 
@@ -140,7 +145,6 @@ func TestShortlistPassesOverNodes(t *testing.T) {
 	for name, spoil := range map[string]func(*v1.Node){
 		"cordoned":     func(n *v1.Node) { n.Spec.Unschedulable = true },
 		"tainted":      func(n *v1.Node) { n.Spec.Taints = []v1.Taint{{Key: "k", Effect: v1.TaintEffectNoSchedule}} },
-		"discouraged":  func(n *v1.Node) { n.Spec.Taints = []v1.Taint{{Key: "k", Effect: v1.TaintEffectPreferNoSchedule}} },
 		"not selected": func(n *v1.Node) { n.Labels["disk"] = "hdd" },
 		"no CPU":       func(n *v1.Node) { n.Status.Allocatable[v1.ResourceCPU] = resource.MustParse("1") },
 		"no memory":    func(n *v1.Node) { n.Status.Allocatable[v1.ResourceMemory] = resource.MustParse("1Gi") },

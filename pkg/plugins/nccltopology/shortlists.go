@@ -17,7 +17,8 @@ const maxKinds = 16
 // shortlists keeps in line with the ledger what every node is worth to the requests that pods made last: what one pod takes changes one
 // node. It is safe for concurrent use.
 type shortlists struct {
-	ledger *ledger.Ledger
+	ledger  *ledger.Ledger
+	weights placement.Weights
 	// value is the grade and the seed of a node's free cards for a request.
 	value func(*ledger.NodeGPUAllocation, *allocate.Request, int) (allocate.Grade, int64)
 	// mu guards what follows. The ledger's lock is taken while it is held.
@@ -52,7 +53,7 @@ func (l *shortlists) best(f *topology.Fabric, o *placement.Occupancy, request *a
 		return nil, false
 	}
 	if k.list == nil {
-		k.list = placement.NewShortlist(len(l.states))
+		k.list = placement.NewShortlist(len(l.states), l.weights)
 		for at := range l.states {
 			k.stale = append(k.stale, at)
 		}

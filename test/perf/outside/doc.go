@@ -78,7 +78,8 @@
 //
 //	first bind    seconds from sync to the first bind. Our scheduler reads all bound pods from the API server in between
 //	ms/pod        from the first bind to the last, divided by the pods between; growth is its quotient of the two clusters.
-//	              2000 pods take some seconds: less would measure the garbage that listing the cluster has left in both programs
+//	              2800 pods take some seconds: less would measure the garbage that listing the cluster has left in the programs, and
+//	              more would not fit beside 1000 nodes
 //	memory        VmRSS and VmHWM of the process, x default in the same cluster
 //	election      seconds from the kill until the Lease names the replica as its holder: the duration of the lease that ships,
 //	              and up to a retry

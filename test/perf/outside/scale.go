@@ -45,7 +45,7 @@ func parseScale(args []string) (*scaleOptions, error) {
 	flags.IntVar(&o.nodes, "nodes", 10000, "nodes of the large cluster")
 	flags.IntVar(&o.small, "small-nodes", 1000, "nodes of the cluster that it is compared with")
 	flags.IntVar(&o.perNode, "running", 2, "pods that run on each node before a scheduler starts, up to 3")
-	flags.IntVar(&o.waiting, "waiting", 2000, "pods of 1 GPU that wait for a scheduler when it starts")
+	flags.IntVar(&o.waiting, "waiting", 2800, "pods of 1 GPU that wait for a scheduler when it starts")
 	flags.IntVar(&o.rounds, "rounds", 3, "how often each scheduler is started in each cluster")
 	flags.IntVar(&o.failovers, "failovers", 2, "how often the leader is killed in the large cluster")
 	list := flags.String("variants", strings.Join(scaleVariants, ","), "what is compared, some of "+strings.Join(scaleVariants, ", "))
