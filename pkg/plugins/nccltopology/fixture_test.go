@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"strconv"
+	"sync"
 	"testing"
 	"time"
 
@@ -54,7 +55,7 @@ type fixture struct {
 	// infos are the nodes of the snapshot, in the order of the objects.
 	infos []fwk.NodeInfo
 	// activated has how often each pod was wanted tried at once.
-	activated activations
+	activated *activations
 	filters   *filters
 }
 
@@ -76,12 +77,23 @@ type nobody struct{ fwk.PodNominator }
 
 func (nobody) NominatedPodsForNode(string) []fwk.PodInfo { return nil }
 
-type activations map[string]int
+type activations struct {
+	mu   sync.Mutex
+	pods map[string]int
+}
 
-func (a activations) Activate(_ klog.Logger, pods map[string]*v1.Pod) {
+func (a *activations) Activate(_ klog.Logger, pods map[string]*v1.Pod) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
 	for _, pod := range pods {
-		a[pod.Name]++
+		a.pods[pod.Name]++
 	}
+}
+
+func (a *activations) of(pod string) int {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.pods[pod]
 }
 
 // withNativeGroups turns the gates on that snapshots look at.
@@ -118,7 +130,7 @@ func newFixtureWith(t testing.TB, change func(*config.NCCLTopologyArgs), nodes [
 	client := fake.NewClientset(objects...)
 	factory := informers.NewSharedInformerFactory(client, 0)
 	snapshot := cache.NewTestSnapshotWithPodGroups(pods, nodes, []*schedulingv1beta1.PodGroup{nativeGroup("g", 1, "").PodGroup})
-	recorder, activated, filters := events.NewFakeRecorder(1000), activations{}, &filters{}
+	recorder, activated, filters := events.NewFakeRecorder(1000), &activations{pods: map[string]int{}}, &filters{}
 	schedmetrics.Register() // what frameworks with filters count in
 	filtering := schedconfig.PluginSet{Enabled: []schedconfig.Plugin{{Name: nodeports.Name}, {Name: filters.Name()}}}
 	handle, err := frameworkruntime.NewFramework(ctx, frameworkruntime.Registry{
