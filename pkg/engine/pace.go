@@ -14,6 +14,9 @@ const (
 	// than that; see ahead. It keeps an API server that answers a Binding in 10 ms busy with 800 a second, and each that waits
 	// behind others adds to the time that they all take. One that takes 50 ms, and many at once, gets 160 to 320 a second.
 	bindsAhead = 8
+	// SinglesAhead is with how many members a pod of no gang is paced: each is decided in the time that a Binding takes to be sent, so
+	// with bindsAhead an API server would often be without any.
+	SinglesAhead = 16
 	// bindsQueued is how many open Bindings do not make a queue: what can wait, waits while there are more.
 	bindsQueued = 2
 	// paceStall is how long Pace waits for one Binding to end, and paceMost how long it waits in all.
@@ -113,9 +116,9 @@ func (e *Engine) Led(uid ledger.PodUID) {
 }
 
 // Pace waits until few Bindings are open, those of gangs included whose first member is on its way. It is called in the last cycle of
-// a gang of so many members, before they are let go: they are bound all at once, and gangs are decided faster than an API server
-// takes their Bindings. Without the wait a second's worth of them queues up, and whoever comes then, however high its priority, is
-// bound behind them. The next cycle begins with the pod that is first in the queue by then, and with the nodes as they are by then.
+// a gang of so many members, before they are let go, and in that of a pod of no gang, with SinglesAhead: both are decided faster than an API
+// server takes their Bindings. Without the wait a second's worth of them queues up, and whoever comes then, however high its priority,
+// is bound behind them. The next cycle begins with the pod that is first in the queue by then, and with the nodes as they are by then.
 //
 // It gives up after paceMost, and after paceStall without a Binding's end, and in that case does not wait again for those that
 // were open: an API server, or a webhook, that does not answer must not keep pods from learning why they do not fit.

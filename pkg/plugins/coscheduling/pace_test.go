@@ -14,6 +14,7 @@ import (
 	"k8s.io/client-go/kubernetes/fake"
 	clienttesting "k8s.io/client-go/testing"
 	fwk "k8s.io/kube-scheduler/framework"
+	"k8s.io/kubernetes/pkg/scheduler/framework"
 
 	"github.com/gputopology/gpu-topology-scheduler/pkg/allocate"
 	"github.com/gputopology/gpu-topology-scheduler/pkg/ledger"
@@ -127,6 +128,26 @@ func TestGangWaitsForBindings(t *testing.T) {
 		o := newOnPace(t, hanging)
 		if answer, waited := o.last(t, nil); !answer.IsSuccess() || waited != want {
 			t.Errorf("%d Bindings hang: Permit answers %v, it waited: %t, want %t", hanging, answer, waited, want)
+		}
+	}
+}
+
+// TestSingleWaitsForBindings: so does the cycle of a pod of no gang that takes cards.
+func TestSingleWaitsForBindings(t *testing.T) {
+	for name, c := range map[string]struct {
+		hanging int
+		pod     *v1.Pod
+		want    bool
+	}{
+		"none hangs":    {0, kit.Pod("ns", "single", kit.UID("single"), kit.GPUs(1)), false},
+		"many hang":     {40, kit.Pod("ns", "single", kit.UID("single"), kit.GPUs(1)), true},
+		"without cards": {40, kit.Pod("ns", "single", kit.UID("single")), false},
+	} {
+		o := newOnPace(t, c.hanging)
+		var answer *fwk.Status
+		waited := o.waits(t, func() { answer, _ = o.Permit(o.ctx, framework.NewCycleState(), c.pod, "n5") }, nil)
+		if !answer.IsSuccess() || waited != c.want {
+			t.Errorf("%s: Permit answers %v, it waited: %t, want %t", name, answer, waited, c.want)
 		}
 	}
 }
