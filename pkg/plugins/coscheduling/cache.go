@@ -21,8 +21,11 @@ type known struct {
 	d     *dimensions
 	bars  [][]uint8
 	seen  []version
-	refs  []ledger.Ref
 	nodes []placement.Node
+	// cards are the ledger's states of the nodes as cursor found them: most have not changed since the last gang, and to ask for each
+	// of ten thousand takes longer than to plan.
+	cards  []*ledger.NodeGPUAllocation
+	cursor *ledger.Cursor
 	// index is where each node stands in nodes.
 	index map[ledger.NodeName]int
 	// fabric is what the nodes' positions were taken from; placed says that they were.
@@ -82,7 +85,8 @@ func (k *known) fit(infos []fwk.NodeInfo) {
 func (k *known) rebuild(infos []fwk.NodeInfo) {
 	width := k.d.len()
 	amounts := make([]int64, 2*width*len(infos))
-	k.nodes, k.seen, k.refs, k.placed = make([]placement.Node, len(infos)), make([]version, len(infos)), make([]ledger.Ref, len(infos)), false
+	k.nodes, k.seen, k.placed = make([]placement.Node, len(infos)), make([]version, len(infos)), false
+	k.cards, k.cursor = make([]*ledger.NodeGPUAllocation, len(infos)), nil
 	k.index = make(map[ledger.NodeName]int, len(infos))
 	for i, info := range infos {
 		k.seen[i] = outdated
@@ -94,13 +98,19 @@ func (k *known) rebuild(infos []fwk.NodeInfo) {
 	}
 }
 
-// cards returns the ledger's state of the i-th node.
-func (k *known) cards(l *ledger.Ledger, i int) *ledger.NodeGPUAllocation {
-	if cards := k.refs[i].Node(); cards != nil {
-		return cards
+// follow brings cards in line with the ledger.
+func (k *known) follow(l *ledger.Ledger) {
+	if k.cursor == nil {
+		k.cursor = l.Follow()
 	}
-	k.refs[i] = l.Ref(k.nodes[i].Name)
-	return k.refs[i].Node()
+	if k.cursor.Read() {
+		clear(k.cards)
+	}
+	for name, a := range k.cursor.Changed() {
+		if i, ok := k.index[name]; ok {
+			k.cards[i] = a
+		}
+	}
 }
 
 // locate gives the nodes their positions in the fabric.

@@ -64,10 +64,10 @@ func (s *survey) survey(f *topology.Fabric, infos []fwk.NodeInfo) []placement.No
 	s.fit(infos)
 	s.locate(f)
 	s.honoured = make([]bool, len(infos))
-	l := s.plugin.engine.Ledger()
+	s.follow(s.plugin.engine.Ledger())
 	for i, info := range infos {
 		n := &s.nodes[i]
-		now := version{generation: info.GetGeneration(), cards: s.cards(l, i)}
+		now := version{generation: info.GetGeneration(), cards: s.cards[i]}
 		if s.seen[i] != now {
 			s.read(info, now.cards, n)
 			s.seen[i] = now
