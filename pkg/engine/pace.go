@@ -14,9 +14,9 @@ const (
 	// than that; see ahead. It keeps an API server that answers a Binding in 10 ms busy with 800 a second, and each that waits
 	// behind others adds to the time that they all take. One that takes 50 ms, and many at once, gets 160 to 320 a second.
 	bindsAhead = 8
-	// SinglesAhead is with how many members a pod of no gang is paced: each is decided in the time that a Binding takes to be sent, so
-	// with bindsAhead an API server would often be without any.
-	SinglesAhead = 16
+	// SinglesAhead is with how many members a pod of no gang is paced. Each comes by itself, so with bindsAhead an API server would often
+	// be without any. With more, whoever comes in a burst waits longer.
+	SinglesAhead = 32
 	// bindsQueued is how many open Bindings do not make a queue: what can wait, waits while there are more.
 	bindsQueued = 2
 	// paceStall is how long Pace waits for one Binding to end, and paceMost how long it waits in all.
