@@ -26,8 +26,8 @@ const (
 	shortlistLength = 8
 	// shortlistLeast is with how many nodes the search for more ends: some of them may turn out not to serve.
 	shortlistLeast = 4
-	// shortlistGrowth is by how much a list grows that has too few nodes, shortlistLimit where the search ends: all nodes are looked at
-	// then, side by side.
+	// shortlistGrowth is by how much a list grows that has too few nodes, shortlistLimit where the search ends, and all nodes are
+	// looked at if it has found none.
 	shortlistGrowth, shortlistLimit = 8, 512
 	// shortlistRefused is of how many nodes in front of the list the filters may say no before all nodes are looked at.
 	shortlistRefused = 32
@@ -35,9 +35,13 @@ const (
 
 // PreFilter has a cycle look at the few nodes of the whole cluster that are worth the most to the pod, in place of a sample in which all
 // plugins look at hundreds. Nodes are taken in the order of placement.Shortlist, by the weights of the profile, if they serve as far as
-// this plugin can say, and the first of them if the filters say so too that can be asked. That order is one among all nodes, also those that do not serve: where the fastest rings are on such ones, the
-// others' rings differ less in it than in the scores of a cycle. It leaves all nodes to a pod for which others have the last word
-// (wide), and where it finds none. If none of the few serves after all, PostFilter has the pod tried again on all nodes.
+// this plugin can say, and the first of them if the filters say so too that can be asked (passes).
+//
+// That order is one among all nodes, also those that do not serve: where the fastest rings are on such ones, the others' rings differ
+// less in it than in the scores of a cycle.
+//
+// All nodes are left to a pod for which others have the last word (wide), and where none is found. If none of the few serves after
+// all, PostFilter has the pod tried again on all nodes.
 func (p *Plugin) PreFilter(ctx context.Context, state fwk.CycleState, pod *v1.Pod, _ []fwk.NodeInfo) (*fwk.PreFilterResult, *fwk.Status) {
 	if state.IsPodGroupSchedulingCycle() || !p.mayName(ctx) || p.wide(pod) {
 		return nil, fwk.NewStatus(fwk.Skip)
