@@ -81,19 +81,7 @@ func (p *Plugin) shortlist(ctx context.Context, state fwk.CycleState, f *topolog
 			if err != nil || info.Node() == nil || !p.serves(a, info) {
 				continue // the scheduler has not heard of the node yet, or not any more
 			}
-			if len(few.names) == 0 {
-				ok, known := p.passes(ctx, state, a.pod, info)
-				if !ok {
-					few.refused++
-				}
-				if !known || few.refused > shortlistRefused {
-					return nil
-				}
-				if !ok {
-					continue
-				}
-			}
-			if few.add(info.Node(), a.pod.Spec.Tolerations); few.liked == shortlistLength {
+			if p.take(ctx, state, a.pod, info, few); few.failed || few.liked == shortlistLength {
 				return few.names
 			}
 		}
@@ -104,13 +92,28 @@ func (p *Plugin) shortlist(ctx context.Context, state fwk.CycleState, f *topolog
 	}
 }
 
+// take puts a node that serves on the list, the first one if the filters let the pod onto it.
+func (p *Plugin) take(ctx context.Context, state fwk.CycleState, pod *v1.Pod, info fwk.NodeInfo, list *few) {
+	if len(list.names) == 0 {
+		ok, known := p.passes(ctx, state, pod, info)
+		if !ok {
+			list.refused++
+			list.failed = !known || list.refused > shortlistRefused
+			return
+		}
+	}
+	list.add(info.Node(), pod.Spec.Tolerations)
+}
+
 // few are the nodes of a list so far.
 type few struct {
 	names sets.Set[string]
 	// liked are those without a taint that says that others are preferred, disliked those with one: both have their places, so that
 	// the plugin TaintToleration has the choice that it has on all nodes.
 	liked, disliked int
-	refused         int
+	// refused are the nodes that filters kept off the empty list; failed says that it stays empty.
+	refused int
+	failed  bool
 }
 
 func (l *few) add(node *v1.Node, tolerations []v1.Toleration) {
