@@ -63,6 +63,12 @@ func (idle) NominatedPodsForNode(string) []fwk.PodInfo                     { ret
 
 func startPoints(t *testing.T, o engine.Options, recorder events.EventRecorderLogger, node *v1.Node, pods ...*v1.Pod) *points {
 	t.Helper()
+	return startPointsOn(t, func(*fake.Clientset) {}, o, recorder, node, pods...)
+}
+
+// startPointsOn has the client prepared before informers read from it.
+func startPointsOn(t *testing.T, prepare func(*fake.Clientset), o engine.Options, recorder events.EventRecorderLogger, node *v1.Node, pods ...*v1.Pod) *points {
+	t.Helper()
 	schedmetrics.Register()
 	_, ctx := ktesting.NewTestContext(t)
 	ctx, cancel := context.WithCancel(ctx)
@@ -71,6 +77,7 @@ func startPoints(t *testing.T, o engine.Options, recorder events.EventRecorderLo
 		objects = append(objects, p)
 	}
 	client := fake.NewClientset(objects...)
+	prepare(client)
 	factory := informers.NewSharedInformerFactory(client, 0)
 	noGroups := httptest.NewServer(http.NotFoundHandler())
 	shared := engine.New(o)
@@ -161,8 +168,7 @@ func (spansInMemory) Shutdown(context.Context) error { return nil }
 func TestSpansOfAnAttempt(t *testing.T) {
 	memory := tracetest.NewInMemoryExporter()
 	pods := gangOf("g", 2)
-	p := startPoints(t, engine.Options{Tracer: tracing.New(spansInMemory{memory}, 64)}, nil, testkit.Node("n1", testkit.N8s("n1")), pods...)
-	p.client.PrependReactor("create", "pods", func(a clienttesting.Action) (bool, runtime.Object, error) {
+	refuse := func(a clienttesting.Action) (bool, runtime.Object, error) {
 		if create, ok := a.(clienttesting.CreateAction); ok && a.GetSubresource() == "binding" {
 			if b, ok := create.GetObject().(*v1.Binding); ok && b.Name == pods[0].Name {
 				return true, nil, apierrors.NewForbidden(v1.Resource("pods"), b.Name, errors.New("quota"))
@@ -170,7 +176,9 @@ func TestSpansOfAnAttempt(t *testing.T) {
 			return true, nil, nil
 		}
 		return false, nil, nil
-	})
+	}
+	p := startPointsOn(t, func(c *fake.Clientset) { c.PrependReactor("create", "pods", refuse) },
+		engine.Options{Tracer: tracing.New(spansInMemory{memory}, 64)}, nil, testkit.Node("n1", testkit.N8s("n1")), pods...)
 	before := metricValue(t, metrics.RollbackBind, metrics.StageBinding)
 	p.seesGroup("g", 2)
 	first := p.reserve(t, pods[0], "n1") // plans, and waits
