@@ -61,13 +61,24 @@ func ToleratesCordon(tolerations []v1.Toleration) bool {
 
 // Repels reports whether a taint keeps a pod with these tolerations off the node, as the plugin TaintToleration has it.
 func Repels(node *v1.Node, tolerations []v1.Toleration) bool {
+	return untolerated(node, tolerations, v1.TaintEffectNoSchedule, v1.TaintEffectNoExecute)
+}
+
+// Discourages reports whether a taint says that a pod with these tolerations is better off elsewhere, as the plugin TaintToleration
+// scores it.
+func Discourages(node *v1.Node, tolerations []v1.Toleration) bool {
+	return untolerated(node, tolerations, v1.TaintEffectPreferNoSchedule)
+}
+
+// untolerated reports whether the node has a taint of one of the effects that none of the tolerations is for.
+func untolerated(node *v1.Node, tolerations []v1.Toleration, effects ...v1.TaintEffect) bool {
 	if len(node.Spec.Taints) == 0 {
 		return false
 	}
-	_, untolerated := corev1helpers.FindMatchingUntoleratedTaint(klog.Background(), node.Spec.Taints, tolerations, func(t *v1.Taint) bool {
-		return t.Effect == v1.TaintEffectNoSchedule || t.Effect == v1.TaintEffectNoExecute
+	_, found := corev1helpers.FindMatchingUntoleratedTaint(klog.Background(), node.Spec.Taints, tolerations, func(t *v1.Taint) bool {
+		return slices.Contains(effects, t.Effect)
 	}, true)
-	return untolerated
+	return found
 }
 
 // sameAdmission reports whether a node admits the same pods as before.

@@ -4,9 +4,7 @@ import (
 	"slices"
 
 	v1 "k8s.io/api/core/v1"
-	corev1helpers "k8s.io/component-helpers/scheduling/corev1"
 	"k8s.io/component-helpers/scheduling/corev1/nodeaffinity"
-	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/helper"
 	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/nodeports"
@@ -111,16 +109,6 @@ func (p *Plugin) serves(a *asker, info fwk.NodeInfo) bool {
 	}
 	cards := p.engine.Ledger().Node(ledger.NodeName(node.Name))
 	return cards != nil && record.CheckNode(cards.Topology, node.Name, a.dialects) == nil
-}
-
-// discouraged reports whether a taint says that a pod with these tolerations is better off elsewhere.
-func discouraged(node *v1.Node, tolerations []v1.Toleration) bool {
-	if len(node.Spec.Taints) == 0 {
-		return false
-	}
-	_, untolerated := corev1helpers.FindMatchingUntoleratedTaint(klog.Background(), node.Spec.Taints, tolerations,
-		func(t *v1.Taint) bool { return t.Effect == v1.TaintEffectPreferNoSchedule }, true)
-	return untolerated
 }
 
 // hasRoom reports whether a node has what a pod needs left, as NodeResourcesFit counts it.

@@ -118,7 +118,7 @@ type few struct {
 
 func (l *few) add(node *v1.Node, tolerations []v1.Toleration) {
 	switch {
-	case !discouraged(node, tolerations):
+	case !engine.Discourages(node, tolerations):
 		l.liked++
 	case l.disliked == shortlistLength:
 		return
